@@ -1,0 +1,48 @@
+//! The command line: one file a subcommand, arguments as typed in, work handed to the library, results printed.
+//!
+//! Only this folder talks to the terminal. Exit codes: 0 done, 1 the system failed (a file, a device),
+//! 2 bad usage or bad input. Errors are printed here, once, on standard error.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::Result;
+
+mod inspect;
+
+/// Learns visual categories from a head camera, on the device, without labels.
+#[derive(Debug, Parser)]
+#[command(version, about, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run one piece of the learner on tensors from a file, to check its mathematics against your own
+    #[command(subcommand)]
+    Inspect(inspect::Inspect),
+}
+
+/// Parses the command line, runs the command and returns the process exit code.
+pub fn main() -> ExitCode {
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
+    let outcome = run(Cli::parse());
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nothing can be done if standard error itself is closed.
+            let _ = writeln!(std::io::stderr(), "oupn-edge: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Inspect(command) => inspect::run(command),
+    }
+}

@@ -1,0 +1,48 @@
+//! The one error type of the crate, and the exit code that each kind of error becomes.
+//!
+//! A message is one sentence that names the thing at fault and, where there is something to be done, says what.
+//! Errors are made where the fault is seen, passed up unchanged, and printed once, by `main`.
+
+use std::path::{Path, PathBuf};
+
+/// What a fallible call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong, by who can mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The input is at fault (a file's content, a setting, a flag): the user can mend it. Exit code 2.
+    #[error("{0}")]
+    Input(String),
+    /// The operating system refused to read or write something. Exit code 1.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or device concerned.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The device that computes (GPU, driver, library) failed. Exit code 1.
+    #[error("{0}")]
+    Device(String),
+}
+
+impl Error {
+    /// An error of the user's input, from anything that reads as a sentence.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::Input(message.into())
+    }
+
+    /// Wraps an error of the operating system with the path that it concerns.
+    pub fn io(path: impl AsRef<Path>, source: std::io::Error) -> Self {
+        Self::Io { path: path.as_ref().to_path_buf(), source }
+    }
+
+    /// The process exit code of this error: 2 for bad input (as for bad usage), 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Input(_) => 2,
+            Self::Io { .. } | Self::Device(_) => 1,
+        }
+    }
+}
