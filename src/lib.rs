@@ -8,5 +8,6 @@ pub mod cli;
 pub mod error;
 pub mod kernels;
 pub mod memory;
+pub mod tensors;
 
 pub use error::{Error, Result};

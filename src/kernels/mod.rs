@@ -4,7 +4,7 @@
 //! and compiled several times, for the vector units that the machine may have ([`simd`]).
 
 #[macro_use]
-mod simd;
+pub(crate) mod simd;
 pub mod vector;
 
 pub use vector::Real;

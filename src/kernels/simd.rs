@@ -6,7 +6,7 @@
 
 /// The widest instruction set that a kernel may use here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub(crate) enum Level {
     /// What every machine of this architecture has (SSE2 on x86-64, NEON on aarch64).
     Baseline,
     /// x86-64 with AVX2 and FMA.
@@ -19,7 +19,7 @@ pub enum Level {
 
 /// The level of this machine. The standard library caches the detection: this is two loads.
 #[inline]
-pub fn level() -> Level {
+pub(crate) fn level() -> Level {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
@@ -33,11 +33,11 @@ pub fn level() -> Level {
 }
 
 /// Whether the baseline has a fused multiply-add; without one `mul_add` would call a slow library routine.
-pub const BASELINE_FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+pub(crate) const BASELINE_FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
 /// `a * b + c`, fused where the caller's instruction set has it.
 #[inline(always)]
-pub fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 

@@ -1,0 +1,197 @@
+//! Named tensors in safetensors files: the exchange format with other people's tools.
+//!
+//! Reading gives `f32` values whatever float type the file holds, and refuses what later code must not meet:
+//! a truncated file, a missing or mis-shaped tensor, a NaN or infinity. Every refusal names the file and the tensor.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::{Error, Result};
+
+/// One tensor, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Its dimensions, outermost first.
+    pub shape: Vec<usize>,
+    /// Its values; as many as the shape says.
+    pub values: Vec<f32>,
+}
+
+/// The content of one file: tensors by name, and the file's text metadata.
+#[derive(Clone, Debug)]
+pub struct TensorFile {
+    path: PathBuf,
+    metadata: HashMap<String, String>,
+    tensors: BTreeMap<String, Tensor>,
+}
+
+impl TensorFile {
+    /// Reads a whole file.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let bytes = fs::read(path).map_err(|error| Error::io(path, error))?;
+        Self::parse(path, &bytes)
+    }
+
+    /// Reads the bytes of a file; `path` is only used in messages.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let damaged = |error: safetensors::SafeTensorError| {
+            Error::input(format!("{}: not a whole safetensors file ({error})", path.display()))
+        };
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
+        let file = SafeTensors::deserialize(bytes).map_err(damaged)?;
+        let mut tensors = BTreeMap::new();
+        for (name, view) in file.iter() {
+            let values = to_f32(&view).ok_or_else(|| {
+                Error::input(format!(
+                    "{}: tensor `{name}` has type {:?}; expected a float type",
+                    path.display(),
+                    view.dtype()
+                ))
+            })?;
+            tensors.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), values });
+        }
+        Ok(Self {
+            path: path.to_path_buf(),
+            metadata: header.metadata().clone().unwrap_or_default(),
+            tensors,
+        })
+    }
+
+    /// The file's text metadata.
+    pub fn metadata(&self) -> &HashMap<String, String> {
+        &self.metadata
+    }
+
+    /// All tensors, by name.
+    pub fn tensors(&self) -> &BTreeMap<String, Tensor> {
+        &self.tensors
+    }
+
+    /// The tensor `name`, if the file has it.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.get(name)
+    }
+
+    /// The tensor `name`, with any shape.
+    pub fn require(&self, name: &str) -> Result<&Tensor> {
+        self.get(name).ok_or_else(|| self.fault(format!("tensor `{name}` is missing")))
+    }
+
+    /// The values of tensor `name`, which must have exactly this shape and finite values only.
+    pub fn finite(&self, name: &str, shape: &[usize]) -> Result<&[f32]> {
+        let tensor = self.require(name)?;
+        if tensor.shape != shape {
+            return Err(
+                self.fault(format!("tensor `{name}` has shape {:?}; expected {shape:?}", tensor.shape))
+            );
+        }
+        if let Some(at) = tensor.values.iter().position(|value| !value.is_finite()) {
+            let value = tensor.values[at];
+            return Err(
+                self.fault(format!("tensor `{name}` holds {value} at element {at}; expected finite values"))
+            );
+        }
+        Ok(&tensor.values)
+    }
+
+    /// The metadata entry `key`, read as JSON.
+    pub fn setting<T: serde::de::DeserializeOwned>(&self, key: &str) -> Result<T> {
+        let text =
+            self.metadata.get(key).ok_or_else(|| self.fault(format!("metadata entry `{key}` is missing")))?;
+        serde_json::from_str(text)
+            .map_err(|error| self.fault(format!("metadata entry `{key}` = {text} cannot be read: {error}")))
+    }
+
+    /// An error of the input that names this file.
+    pub fn fault(&self, message: impl std::fmt::Display) -> Error {
+        Error::input(format!("{}: {message}", self.path.display()))
+    }
+}
+
+/// Writes tensors and metadata as one safetensors file, all `f32`.
+pub fn write(
+    path: impl AsRef<Path>,
+    tensors: &BTreeMap<String, Tensor>,
+    metadata: HashMap<String, String>,
+) -> Result<()> {
+    let path = path.as_ref();
+    let bytes = serialize(tensors, metadata)?;
+    fs::write(path, bytes).map_err(|error| Error::io(path, error))
+}
+
+/// The bytes of such a file.
+pub fn serialize(tensors: &BTreeMap<String, Tensor>, metadata: HashMap<String, String>) -> Result<Vec<u8>> {
+    let invalid =
+        |error: safetensors::SafeTensorError| Error::input(format!("cannot store tensors: {error}"));
+    let bytes: Vec<Vec<u8>> = tensors
+        .values()
+        .map(|tensor| tensor.values.iter().flat_map(|value| value.to_le_bytes()).collect())
+        .collect();
+    let mut views = Vec::with_capacity(bytes.len());
+    for ((name, tensor), bytes) in tensors.iter().zip(&bytes) {
+        let view = TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).map_err(invalid)?;
+        views.push((name.as_str(), view));
+    }
+    safetensors::serialize(views, Some(metadata)).map_err(invalid)
+}
+
+fn to_f32(view: &TensorView<'_>) -> Option<Vec<f32>> {
+    let bytes = view.data();
+    Some(match view.dtype() {
+        Dtype::F32 => bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+        #[allow(clippy::cast_possible_truncation)]
+        Dtype::F64 => bytes.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b) as f32).collect(),
+        Dtype::F16 => {
+            bytes.as_chunks::<2>().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f32()).collect()
+        }
+        Dtype::BF16 => {
+            bytes.as_chunks::<2>().0.iter().map(|b| half::bf16::from_le_bytes(*b).to_f32()).collect()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<u8> {
+        let mut tensors = BTreeMap::new();
+        tensors.insert("a".to_owned(), Tensor { shape: vec![2, 2], values: vec![1.0, 2.0, 3.0, f32::NAN] });
+        let metadata =
+            HashMap::from([("T".to_owned(), "24".to_owned()), ("name".to_owned(), "x".to_owned())]);
+        serialize(&tensors, metadata).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let file = TensorFile::parse(Path::new("f"), &sample()).unwrap();
+        assert_eq!(file.require("a").unwrap().shape, [2, 2]);
+        assert_eq!(file.require("a").unwrap().values[..3], [1.0, 2.0, 3.0]);
+        assert_eq!(file.setting::<usize>("T").unwrap(), 24);
+    }
+
+    #[test]
+    fn faults_name_file_and_tensor() {
+        let file = TensorFile::parse(Path::new("f"), &sample()).unwrap();
+        let message = |result: Result<&[f32]>| result.unwrap_err().to_string();
+        assert_eq!(message(file.finite("b", &[1])), "f: tensor `b` is missing");
+        assert_eq!(message(file.finite("a", &[4])), "f: tensor `a` has shape [2, 2]; expected [4]");
+        assert!(message(file.finite("a", &[2, 2])).contains("`a` holds NaN at element 3"));
+        assert!(file.setting::<usize>("name").unwrap_err().to_string().contains("`name`"));
+    }
+
+    #[test]
+    fn no_prefix_of_a_file_is_taken_for_a_file() {
+        let bytes = sample();
+        for length in 0..bytes.len() {
+            let error = TensorFile::parse(Path::new("f"), &bytes[..length]).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "at {length}");
+        }
+    }
+}
