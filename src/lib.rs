@@ -5,6 +5,7 @@
 //! them. `ARCHITECTURE.md` names every part in one line.
 
 pub mod cli;
+pub mod encoder;
 pub mod error;
 pub mod kernels;
 pub mod memory;
