@@ -8,6 +8,8 @@
 //! and layout outside an executor.
 
 pub mod architecture;
+pub mod host_ops;
+pub mod ops;
 pub mod parameters;
 pub mod plan;
 
