@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod encoder;
 pub mod error;
+pub mod eval;
 pub mod kernels;
 pub mod memory;
 pub mod tensors;
