@@ -86,7 +86,7 @@ fn majority<L: Copy + PartialEq>(voters: &[(f32, L)]) -> Option<L> {
 
 /// A copy of the rows scaled to unit length.
 fn unit_rows(features: &[f32], dimension: usize, what: &str) -> Result<Vec<f32>> {
-    if dimension == 0 || features.len() % dimension != 0 {
+    if dimension == 0 || !features.len().is_multiple_of(dimension) {
         return Err(Error::input(format!(
             "{} numbers are no whole count of {what} rows of dimension {dimension}",
             features.len()
