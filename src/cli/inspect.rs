@@ -2,11 +2,17 @@
 
 use clap::Subcommand;
 
+use super::inspect_window;
 use crate::Result;
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Inspect {}
+pub(super) enum Inspect {
+    /// One learning window: losses, memory after it, and every gradient, from given embeddings
+    Window(inspect_window::WindowArgs),
+}
 
 pub(super) fn run(command: Inspect) -> Result<()> {
-    match command {}
+    match command {
+        Inspect::Window(args) => inspect_window::run(&args),
+    }
 }

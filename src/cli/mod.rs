@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use crate::Result;
 
 mod inspect;
+mod inspect_window;
 
 /// Learns visual categories from a head camera, on the device, without labels.
 #[derive(Debug, Parser)]
