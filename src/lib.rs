@@ -5,11 +5,14 @@
 //! them. `ARCHITECTURE.md` names every part in one line.
 
 pub mod cli;
+pub mod config;
 pub mod encoder;
 pub mod error;
 pub mod eval;
 pub mod kernels;
+pub mod learner;
 pub mod memory;
 pub mod tensors;
+pub mod views;
 
 pub use error::{Error, Result};

@@ -12,7 +12,6 @@
 //! `grad.gamma`. The metadata is copied.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -200,5 +199,5 @@ fn summarise(
             args.out.display()
         )
     };
-    io::stdout().write_all(text.as_bytes()).map_err(|error| Error::io("standard output", error))
+    super::print(&text)
 }

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::Result;
+use crate::{Error, Result};
 
+mod config;
 mod inspect;
 mod inspect_window;
 
@@ -23,6 +24,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show settings with their meaning, or check a file of them
+    #[command(subcommand)]
+    Config(config::Config),
     /// Run one piece of the learner on tensors from a file, to check its mathematics against your own
     #[command(subcommand)]
     Inspect(inspect::Inspect),
@@ -44,6 +48,17 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<()> {
     match cli.command {
+        Command::Config(command) => config::run(command),
         Command::Inspect(command) => inspect::run(command),
+    }
+}
+
+/// Writes a result to standard output. A reader that has seen enough (`| head`) closes the pipe: that is no failure.
+fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("standard output", error))
+        }
+        _ => Ok(()),
     }
 }

@@ -1,0 +1,213 @@
+//! The settings themselves: one line of code a key, with its meaning, its type and its valid range.
+
+use std::ops::Bound::{Excluded, Included};
+
+use serde::{Deserialize, Serialize};
+
+use super::limits::Limits::{self, OneOf, OneOfOrReal, Real, Rising, Switch, Whole, Wholes};
+use super::presets::Preset;
+use crate::encoder::Architecture;
+use crate::encoder::plan::{BatchNorm, Padding, Plan};
+use crate::learner::schedule::Schedule;
+use crate::memory::{Control, PseudoLabel, Rules, Variant};
+use crate::views::{Augmentation, Pairing};
+use crate::{Error, Result};
+
+/// Which network encodes a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EncoderKind {
+    /// MobileNet-V2, 1280 features.
+    #[serde(rename = "mobilenet-v2")]
+    MobileNetV2,
+    /// ResNet-12, 256 features.
+    #[serde(rename = "resnet-12")]
+    ResNet12,
+    /// Conv-4, 64 features.
+    #[serde(rename = "conv-4")]
+    Conv4,
+}
+
+/// How the learning rates fall over the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScheduleKind {
+    /// To a tenth at each of `rate_drops`: the paper's.
+    Staircase,
+    /// Along half a cosine wave to 0 at `steps`.
+    Cosine,
+}
+
+/// A key as a settings file may hold it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    /// Its meaning, as documented at its field.
+    pub(super) meaning: &'static str,
+    pub(super) limits: Limits,
+}
+
+/// Makes the struct and the list of its keys from one listing, so that neither can lack what the other has.
+macro_rules! settings {
+    ($(
+        $(#[doc = $meaning:literal])+
+        $(#[serde($($serde:tt)+)])?
+        $key:ident: $type:ty, $limits:expr;
+    )+) => {
+        /// Everything that decides what is learned.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub struct Settings {
+            /// The preset that these settings started from.
+            pub preset: Preset,
+            $( $(#[doc = $meaning])+ $(#[serde($($serde)+)])? pub $key: $type, )+
+        }
+
+        /// Every key beside `preset`, in the order of the listing.
+        pub(super) const KEYS: &[Key] = &[
+            $( Key { name: stringify!($key), meaning: concat!($($meaning, "\n",)+), limits: $limits }, )+
+        ];
+    };
+}
+
+settings! {
+    /// T: frames in a learning window.
+    window: usize, Whole(1, 4096);
+    /// Frames between two updates, at most `window`; equal to it for consecutive windows.
+    stride: usize, Whole(1, 4096);
+
+    /// K: prototypes that the memory can hold.
+    slots: usize, Whole(1, 1024);
+    /// What is computed where the paper's text and its released code differ.
+    variant: Variant, OneOf(&["reference", "paper"]);
+    /// ρ: every prototype's count is multiplied by it after each frame.
+    decay: f64, Real(Excluded(0.0), Included(1.0));
+    /// α: a frame whose û lies above it founds a category.
+    threshold: f64, Real(Excluded(0.0), Excluded(1.0));
+    /// μ: mean of the Beta prior on the average of û.
+    prior_mean: f64, Real(Excluded(0.0), Excluded(1.0));
+    /// λ_ent: weight of the entropy loss.
+    entropy_weight: f64, Real(Included(0.0), Included(1000.0));
+    /// λ_new: weight of the new-category loss.
+    creation_weight: f64, Real(Included(0.0), Included(1000.0));
+    /// What the student predicts: the nearest prototype alone, or a softmax sharpened by this ratio τ̃/τ.
+    #[serde(with = "super::file::pseudo_label")]
+    pseudo_label: PseudoLabel, OneOfOrReal(&["one_hot"], Excluded(0.0), Included(100.0));
+    /// Whether a learning window samples the creation of categories instead of deciding by `threshold`.
+    straight_through: bool, Switch;
+    /// Whether each view teaches the other one; otherwise only the first teaches the second.
+    symmetric: bool, Switch;
+    /// 1/τ at the start: multiplies the cosine similarities. Learned.
+    inv_tau: f64, Real(Excluded(0.0), Included(1000.0));
+    /// β at the start: offset of û; a larger one founds fewer categories. Learned.
+    beta: f64, Real(Included(-1000.0), Included(1000.0));
+    /// γ at the start: scale of û. Learned.
+    gamma: f64, Real(Excluded(0.0), Included(1000.0));
+
+    /// Which two images of a frame are compared.
+    views: Pairing, OneOf(&["clean_and_augmented", "two_augmented", "next_frame"]);
+    /// How an augmented view is made.
+    augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "mild"]);
+
+    /// The network that encodes a frame.
+    encoder: EncoderKind, OneOf(&["mobilenet-v2", "resnet-12", "conv-4"]);
+    /// Multiplies the channels of MobileNet-V2; the other networks have one width.
+    encoder_width: f64, Real(Excluded(0.0), Included(4.0));
+    /// Max pools of ResNet-12's four blocks (1: none); the other networks have their own.
+    encoder_pools: [usize; 4], Wholes(4, 1, 8);
+    /// Height of the image that is encoded, in pixels.
+    image_height: usize, Whole(16, 1024);
+    /// Width of the image that is encoded, in pixels.
+    image_width: usize, Whole(16, 1024);
+    /// Its channels: 1 grey, 3 colour, 4 colour and a mask.
+    image_channels: usize, Whole(1, 4);
+    /// Where strided convolutions lie: as TensorFlow has it ("same") or PyTorch ("symmetric").
+    padding: Padding, OneOf(&["same", "symmetric"]);
+    /// Added to a variance before batch norm takes its root.
+    norm_epsilon: f64, Real(Excluded(0.0), Included(1.0));
+    /// Weight of a new window in batch norm's running statistics.
+    norm_momentum: f64, Real(Excluded(0.0), Included(1.0));
+
+    /// Adam's learning rate for the encoder at the start; 0 keeps it as it is.
+    learning_rate: f64, Real(Included(0.0), Included(1.0));
+    /// The same for 1/τ.
+    inv_tau_learning_rate: f64, Real(Included(0.0), Included(1.0));
+    /// The same for β.
+    beta_learning_rate: f64, Real(Included(0.0), Included(1.0));
+    /// The same for γ.
+    gamma_learning_rate: f64, Real(Included(0.0), Included(1.0));
+    /// How the learning rates fall: to a tenth at each of `rate_drops`, or as a cosine to 0 at `steps`.
+    schedule: ScheduleKind, OneOf(&["staircase", "cosine"]);
+    /// Updates of the whole run.
+    steps: u64, Whole(1, 1_000_000_000);
+    /// Updates after which the staircase falls.
+    rate_drops: Vec<u64>, Rising(1, 1_000_000_000);
+
+    /// Start of every random sequence: initial weights, views, sampled decisions.
+    seed: u64, Whole(0, i64::MAX);
+}
+
+impl Settings {
+    /// What the memory and its losses go by.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            variant: self.variant,
+            decay: self.decay,
+            threshold: self.threshold,
+            prior_mean: self.prior_mean,
+            entropy_weight: self.entropy_weight,
+            creation_weight: self.creation_weight,
+            pseudo_label: self.pseudo_label,
+            straight_through: self.straight_through,
+            symmetric: self.symmetric,
+        }
+    }
+
+    /// The learned scalars at the start.
+    pub fn control(&self) -> Control {
+        Control { inv_tau: self.inv_tau, beta: self.beta, gamma: self.gamma }
+    }
+
+    /// The network.
+    pub fn architecture(&self) -> Architecture {
+        let channels = self.image_channels;
+        match self.encoder {
+            EncoderKind::MobileNetV2 => Architecture::MobileNetV2 { width: self.encoder_width },
+            EncoderKind::ResNet12 => Architecture::ResNet12 { channels, strides: self.encoder_pools },
+            // The paper's Conv-4 ends without a ReLU.
+            EncoderKind::Conv4 => Architecture::Conv4 { channels, last_relu: false },
+        }
+    }
+
+    /// The plan of the network for images of the size set.
+    pub fn plan(&self) -> Result<Plan> {
+        #[allow(clippy::cast_possible_truncation)]
+        let batch_norm = BatchNorm { epsilon: self.norm_epsilon as f32, momentum: self.norm_momentum as f32 };
+        self.architecture().plan(self.image_height, self.image_width, self.padding, batch_norm)
+    }
+
+    /// How the learning rates fall.
+    pub fn schedule(&self) -> Schedule {
+        match self.schedule {
+            ScheduleKind::Staircase => Schedule::Staircase { drops: self.rate_drops.clone() },
+            ScheduleKind::Cosine => Schedule::Cosine { steps: self.steps },
+        }
+    }
+
+    /// Refuses values that are valid each by itself but not together.
+    pub(super) fn check_together(&self) -> Result<()> {
+        if self.stride > self.window {
+            return Err(Error::input(format!(
+                "stride = {} is larger than window = {}: frames between the windows would be lost",
+                self.stride, self.window
+            )));
+        }
+        let needs = self.architecture().image_channels();
+        if self.image_channels != needs {
+            return Err(Error::input(format!(
+                "image_channels = {} does not suit this encoder, which reads {needs}",
+                self.image_channels
+            )));
+        }
+        self.augmentation.recipe().check(self.image_channels)?;
+        self.plan().map(drop)
+    }
+}

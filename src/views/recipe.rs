@@ -1,0 +1,139 @@
+//! Recipes: how strongly an augmented view may differ from its image, for each of the paper's datasets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// Which two images of a frame are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairing {
+    /// The frame as it is, and an augmented view of it.
+    CleanAndAugmented,
+    /// Two augmented views, drawn independently.
+    TwoAugmented,
+    /// An augmented view of the frame and one of the camera's next frame: the second look is a real one.
+    NextFrame,
+}
+
+/// A named recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Augmentation {
+    /// Crops that keep half of the object's mask, colour.
+    Rooms,
+    /// Blur, rotation, crops of at least half of the image, colour.
+    Saycam,
+    /// Crops; the whole window shifted by up to two pixels.
+    Omniglot,
+    /// Crops, mirror images, colour.
+    Imagenet,
+    /// Slight crops and colour, for two camera frames that differ by themselves.
+    Mild,
+}
+
+impl Augmentation {
+    /// Its numbers.
+    pub fn recipe(self) -> Recipe {
+        // In common: the shapes of the paper's crops, and as much of the image as SimCLR leaves.
+        let simclr = Recipe {
+            gaussian_blur: 0.0,
+            motion_blur: 0.0,
+            rotation: 0.0,
+            crop: Crop { area: (0.08, 1.0), aspect: (0.75, 1.33), covered: 0.1, object: Object::Image },
+            flip: 0.0,
+            colour: Some(Colour { strength: 0.5, jittered: 0.8, greyed: 0.2 }),
+            window_shift: 0,
+        };
+        match self {
+            Self::Rooms => Recipe {
+                crop: Crop { area: (0.2, 1.0), covered: 0.5, object: Object::Mask, ..simclr.crop },
+                ..simclr
+            },
+            Self::Saycam => Recipe {
+                gaussian_blur: 0.2,
+                motion_blur: 0.3,
+                rotation: 15.0,
+                // An area below 0.5 never covers half of the image: the lower bound only lengthens the search.
+                crop: Crop { area: (0.1, 1.0), covered: 0.5, ..simclr.crop },
+                ..simclr
+            },
+            Self::Omniglot => Recipe { colour: None, window_shift: 2, ..simclr },
+            Self::Imagenet => Recipe { flip: 0.5, ..simclr },
+            Self::Mild => Recipe {
+                crop: Crop { area: (0.7, 1.0), aspect: (0.9, 1.11), covered: 0.7, ..simclr.crop },
+                colour: Some(Colour { strength: 0.125, jittered: 0.8, greyed: 0.0 }),
+                ..simclr
+            },
+        }
+    }
+}
+
+/// The numbers of an augmentation. Probabilities are per view; 0 leaves a step out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recipe {
+    /// Probability of a Gaussian blur.
+    pub gaussian_blur: f32,
+    /// Probability of a motion blur.
+    pub motion_blur: f32,
+    /// Largest rotation to either side, in degrees.
+    pub rotation: f32,
+    /// The crop, which every view gets.
+    pub crop: Crop,
+    /// Probability of a mirror image.
+    pub flip: f32,
+    /// Changes of colour, if any.
+    pub colour: Option<Colour>,
+    /// Largest shift in pixels, to every side, of all views of a window together.
+    pub window_shift: usize,
+}
+
+/// A random part of the image, stretched to its whole size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Crop {
+    /// Least and greatest share of the image's area.
+    pub area: (f32, f32),
+    /// Least and greatest width over height.
+    pub aspect: (f32, f32),
+    /// Share of the object that the crop must cover.
+    pub covered: f32,
+    /// What counts as the object.
+    pub object: Object,
+}
+
+/// What a crop must not lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// The image itself.
+    Image,
+    /// The bounding box of what is not 0 in the fourth channel; the image itself where all is 0.
+    Mask,
+}
+
+/// Random changes of the first three channels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Colour {
+    /// Brightness, contrast and saturation change by up to 0.8 of it, the hue by up to 0.2 of a turn of it.
+    pub strength: f32,
+    /// Probability of those changes.
+    pub jittered: f32,
+    /// Probability of losing all colour afterwards.
+    pub greyed: f32,
+}
+
+impl Recipe {
+    /// Refuses images that lack the channels this recipe works on.
+    pub fn check(&self, channels: usize) -> Result<()> {
+        if self.colour.is_some() && channels < 3 {
+            return Err(Error::input(format!(
+                "this augmentation changes colours, but the images have {channels} channel(s): it needs 3 or more"
+            )));
+        }
+        if self.crop.object == Object::Mask && channels != 4 {
+            return Err(Error::input(format!(
+                "this augmentation keeps an object in view by its mask, the fourth channel, but the images have {channels}"
+            )));
+        }
+        Ok(())
+    }
+}
