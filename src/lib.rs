@@ -12,6 +12,7 @@ pub mod eval;
 pub mod kernels;
 pub mod learner;
 pub mod memory;
+pub mod storage;
 pub mod tensors;
 pub mod views;
 

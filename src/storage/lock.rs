@@ -1,0 +1,49 @@
+//! One writer a data folder: two would interleave their sequence numbers and delete each other's checkpoints.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// The name of the lock file. It stays when the process goes: what counts is the lock, which the kernel drops with
+/// the process, however that ended.
+const NAME: &str = "lock";
+
+/// Holds a data folder for this process until dropped.
+#[derive(Debug)]
+pub struct FolderLock {
+    _file: File,
+}
+
+impl FolderLock {
+    /// Takes the folder `dir`, which must exist, or says that somebody else has it.
+    pub fn acquire(dir: &Path) -> Result<Self> {
+        let path = dir.join(NAME);
+        let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path);
+        let file = file.map_err(|e| Error::io(&path, e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::input(format!(
+                "{} is in use by another oupn-edge: stop that one, or give --data another folder",
+                dir.display()
+            ))),
+            Err(TryLockError::Error(e)) => Err(Error::io(&path, e)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_holder_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = FolderLock::acquire(folder.path()).unwrap();
+        let second = FolderLock::acquire(folder.path()).unwrap_err();
+        assert_eq!(second.exit_code(), 2);
+        assert!(second.to_string().contains("another oupn-edge"), "{second}");
+        drop(first);
+        FolderLock::acquire(folder.path()).unwrap();
+    }
+}
