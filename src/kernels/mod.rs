@@ -1,10 +1,20 @@
 //! The numerical inner loops of the crate, and the only place where `unsafe` is allowed.
 //!
 //! A kernel works on plain slices and knows nothing of layers, frames or memories. Each hot one is written once
-//! and compiled several times, for the vector units that the machine may have ([`simd`]).
+//! and compiled several times, for the vector units that the machine may have: by the compiler's vectoriser ([`simd`])
+//! or with registers laid out by hand ([`lanes`]).
 
 #[macro_use]
-pub(crate) mod simd;
+mod simd;
+#[macro_use]
+mod lanes;
+pub mod aligned;
+pub mod depthwise;
+pub mod gemm;
+pub mod norm;
+pub mod patches;
+pub mod pool;
 pub mod vector;
 
+pub use aligned::Aligned;
 pub use vector::Real;
