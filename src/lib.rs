@@ -6,6 +6,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod device;
 pub mod encoder;
 pub mod error;
 pub mod eval;
