@@ -14,7 +14,7 @@ pub enum Error {
     /// The input is at fault (a file's content, a setting, a flag): the user can mend it. Exit code 2.
     #[error("{0}")]
     Input(String),
-    /// The operating system refused to read or write something. Exit code 1.
+    /// The operating system refused to read or write something. Exit code 1, or 2 if the file is not there.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or device concerned.
@@ -42,6 +42,8 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Input(_) => 2,
+            // A file that is not there is a slip of the command line, not a failure of the system.
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 2,
             Self::Io { .. } | Self::Device(_) => 1,
         }
     }
