@@ -1,5 +1,7 @@
 //! `oupn-edge inspect window`, the real binary, on the golden windows and on damaged files.
 
+#![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

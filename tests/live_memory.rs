@@ -1,5 +1,7 @@
 //! The live memory: what must hold for every sequence of embeddings, and that looking at a frame allocates nothing.
 
+#![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::HashSet;

@@ -1,5 +1,7 @@
 //! The learning window against its plain oracle, finite differences and the specification's worked example.
 
+#![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
+
 mod support;
 
 use oupn_edge::memory::{Control, Noise, Prototypes, PseudoLabel, Rules, Variant, Window, WindowInput};

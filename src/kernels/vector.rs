@@ -67,6 +67,51 @@ vectorised! {
     }
 }
 
+vectorised! {
+    /// out ← keep·x + gain·y: how a write changes a row of inner products.
+    pub fn combine(out: &mut [f64], keep: f64, x: &[f64], gain: f64, y: &[f64]) {
+        let _ = FMA; // rounding must not depend on the instruction set here: no fused operation
+        for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
+            *out = keep * x + gain * y;
+        }
+    }
+}
+
+/// Independent partial sums of an `f64` reduction.
+const WIDE_LANES: usize = 16;
+
+vectorised! {
+    /// The reverse of [`combine`] from the gradient `d_out`: d_x ← keep·d_out, d_y ← d_y + gain·d_out, and the gradients of
+    /// `keep` and `gain` returned.
+    pub fn combine_backward(
+        d_x: &mut [f64], d_y: &mut [f64], d_out: &[f64], keep: f64, x: &[f64], gain: f64, y: &[f64],
+    ) -> (f64, f64) {
+        let _ = FMA; // as in `combine`
+        let length = d_out.len().min(d_x.len()).min(d_y.len()).min(x.len()).min(y.len());
+        let (mut d_keep, mut d_gain) = ([0.0; WIDE_LANES], [0.0; WIDE_LANES]);
+        let (d_x, d_x_rest) = d_x[..length].as_chunks_mut::<WIDE_LANES>();
+        let (d_y, d_y_rest) = d_y[..length].as_chunks_mut::<WIDE_LANES>();
+        let (d_out, d_out_rest) = d_out[..length].as_chunks::<WIDE_LANES>();
+        let (x, x_rest) = x[..length].as_chunks::<WIDE_LANES>();
+        let (y, y_rest) = y[..length].as_chunks::<WIDE_LANES>();
+        for ((((d_x, d_y), d_out), x), y) in d_x.iter_mut().zip(d_y).zip(d_out).zip(x).zip(y) {
+            for lane in 0..WIDE_LANES {
+                d_keep[lane] += d_out[lane] * x[lane];
+                d_gain[lane] += d_out[lane] * y[lane];
+                d_x[lane] = keep * d_out[lane];
+                d_y[lane] += gain * d_out[lane];
+            }
+        }
+        for ((((d_x, d_y), d_out), x), y) in d_x_rest.iter_mut().zip(d_y_rest).zip(d_out_rest).zip(x_rest).zip(y_rest) {
+            d_keep[0] += d_out * x;
+            d_gain[0] += d_out * y;
+            *d_x = keep * d_out;
+            *d_y += gain * d_out;
+        }
+        (d_keep.iter().sum(), d_gain.iter().sum())
+    }
+}
+
 /// The scalar type of embeddings: `f32` on the device, `f64` where exactness is put to the test.
 pub trait Real: Copy + Send + Sync + 'static {
     /// Widens to the type in which the window's recurrences are computed.

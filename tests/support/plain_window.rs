@@ -168,10 +168,10 @@ fn branch(
     }
     let weakest = frozen.pass(weakest as f64) as usize;
     let mut next = State { prototypes: Vec::new(), counts: Vec::new() };
-    for k in 0..slots {
+    for (k, share) in share.iter().enumerate() {
         let founding = f64::from(u8::from(k == weakest)) * new;
         let count = state.counts[k] * (1.0 - founding);
-        let amount = founding + share[k] * gate * (1.0 - new);
+        let amount = founding + share * gate * (1.0 - new);
         let (keep, gain) = match rules.variant {
             Variant::Reference => {
                 let weight = (count + amount).max(1e-6);

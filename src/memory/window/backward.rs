@@ -4,6 +4,7 @@ use super::branch::{BranchCotangent, BranchGradient, Future, norm_slope};
 use super::losses::creation_loss;
 use super::{ControlGradient, Window, WindowInput};
 use crate::kernels::Real;
+use crate::kernels::vector::combine_backward;
 
 /// Gradients on their way back through the window.
 #[derive(Clone, Debug)]
@@ -111,7 +112,7 @@ impl<F: Real> Window<F> {
             let inner = self.trajectory.inner_to_come(frame, slot);
             d_before[..2].fill(0.0);
             let (keep, gain) =
-                rewind_slot(&mut d_before[2..], d_gram, d_after, inner, gram, write.keep, write.gain);
+                combine_backward(&mut d_before[2..], d_gram, d_after, write.keep, inner, write.gain, gram);
             let (square, count) = (adjoint.squares[slot], adjoint.counts[slot]);
             adjoint.futures[slot] = Future { square, count, keep, gain };
         }
@@ -146,26 +147,4 @@ impl<F: Real> Window<F> {
             }
         }
     }
-}
-
-/// One slot's share of [`Window::rewind`]; returns the gradients of `keep` and `gain`.
-fn rewind_slot(
-    d_before: &mut [f64],
-    d_gram: &mut [f64],
-    d_after: &[f64],
-    before: &[f64],
-    gram: &[f64],
-    keep: f64,
-    gain: f64,
-) -> (f64, f64) {
-    let (mut d_keep, mut d_gain) = (0.0, 0.0);
-    for ((((d_before, d_gram), d_after), before), gram) in
-        d_before.iter_mut().zip(d_gram).zip(d_after).zip(before).zip(gram)
-    {
-        d_keep += d_after * before;
-        d_gain += d_after * gram;
-        *d_before = keep * d_after;
-        *d_gram += gain * d_after;
-    }
-    (d_keep, d_gain)
 }

@@ -234,10 +234,9 @@ impl Branch {
         gradient: &mut BranchGradient,
         d_shares: &mut [f64],
     ) {
-        let slots = self.y_hat.len();
         let mut d_new = 0.0;
         let mut d_gate = 0.0;
-        for k in 0..slots {
+        for (k, d_share) in d_shares.iter_mut().enumerate() {
             let before = slot(k);
             let after = self.after(k, &before, pair);
             let Write { keep, gain, .. } = self.writes[k];
@@ -273,7 +272,7 @@ impl Branch {
                 self.assignment(rules, k, before.count).write_backward(rules.variant, rules.decay, &d_write);
             d_new += new;
             d_gate += gate;
-            d_shares[k] = share;
+            *d_share = share;
             d_slot(
                 k,
                 Slot {
@@ -300,13 +299,13 @@ impl Branch {
         // From ŷ to the logits; only the `paper` variant lets û reach them.
         let mean: f64 = self.y_hat.iter().zip(d_shares.iter()).map(|(y, d)| y * d).sum();
         let entropy = if cotangent.entropy == 0.0 { 0.0 } else { self.entropy() };
-        for k in 0..slots {
+        for (k, d_share) in d_shares.iter().enumerate() {
             let before = slot(k);
             if before.count <= 0.0 {
                 continue;
             }
             let y = self.y_hat[k];
-            let mut d_logit = y * (d_shares[k] - mean);
+            let mut d_logit = y * (d_share - mean);
             if cotangent.entropy != 0.0 && y > 0.0 {
                 d_logit -= cotangent.entropy * y * (y.ln() + entropy);
             }

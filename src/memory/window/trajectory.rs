@@ -3,6 +3,7 @@
 use super::super::prototypes::Prototypes;
 use super::branch::{Branch, Pair, Slot, norm_of};
 use crate::kernels::Real;
+use crate::kernels::vector::combine;
 
 /// Inner products of all embeddings, and of every slot at every step with the embeddings it can still meet.
 #[derive(Clone, Debug)]
@@ -76,9 +77,7 @@ impl Trajectory {
         for (slot, write) in branch.writes.iter().enumerate() {
             let before = &before[slot * width + 2..(slot + 1) * width];
             let after = &mut to_come[slot * (width - 2)..][..width - 2];
-            for ((after, before), gram) in after.iter_mut().zip(before).zip(gram) {
-                *after = write.keep * before + write.gain * gram;
-            }
+            combine(after, write.keep, before, write.gain, gram);
         }
     }
 
