@@ -180,10 +180,11 @@ mod tests {
             assert_eq!((rules.straight_through, rules.symmetric), (sampled, symmetric));
             assert_eq!(settings.control(), crate::memory::Control::default());
             assert_eq!((settings.steps, settings.rate_drops.as_slice()), (steps, drops));
-            let last = settings.schedule().factor(steps - 1);
-            assert!((last - 0.1f64.powi(drops.len() as i32)).abs() < 1e-15);
-            for rate in [settings.learning_rate, settings.inv_tau_learning_rate, settings.beta_learning_rate, settings.gamma_learning_rate] {
-                assert_eq!(rate, 1e-3);
+            let (first, last) = (settings.rates(0), settings.rates(steps - 1));
+            let fall = 0.1f64.powi(drops.len() as i32);
+            for (first, last) in [(first.encoder, last.encoder), (first.inv_tau, last.inv_tau), (first.beta, last.beta), (first.gamma, last.gamma)] {
+                assert_eq!(first, 1e-3);
+                assert!((last - 1e-3 * fall).abs() < 1e-15);
             }
             assert_eq!(settings.plan().unwrap().features, features);
             assert_eq!(settings.views == Pairing::TwoAugmented, preset == Preset::Saycam);

@@ -8,7 +8,7 @@ use super::limits::Limits::{self, OneOf, OneOfOrReal, Real, Rising, Switch, Whol
 use super::presets::Preset;
 use crate::encoder::Architecture;
 use crate::encoder::plan::{BatchNorm, Padding, Plan};
-use crate::learner::schedule::Schedule;
+use crate::learner::{Rates, Schedule};
 use crate::memory::{Control, PseudoLabel, Rules, Variant};
 use crate::views::{Augmentation, Pairing};
 use crate::{Error, Result};
@@ -189,6 +189,17 @@ impl Settings {
         match self.schedule {
             ScheduleKind::Staircase => Schedule::Staircase { drops: self.rate_drops.clone() },
             ScheduleKind::Cosine => Schedule::Cosine { steps: self.steps },
+        }
+    }
+
+    /// The learning rates of the update that follows `step` others.
+    pub fn rates(&self, step: u64) -> Rates {
+        let factor = self.schedule().factor(step);
+        Rates {
+            encoder: self.learning_rate * factor,
+            inv_tau: self.inv_tau_learning_rate * factor,
+            beta: self.beta_learning_rate * factor,
+            gamma: self.gamma_learning_rate * factor,
         }
     }
 

@@ -8,6 +8,7 @@
 mod simd;
 #[macro_use]
 mod lanes;
+pub mod adam;
 pub mod aligned;
 pub mod depthwise;
 pub mod gemm;
