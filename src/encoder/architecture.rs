@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn units_read_only_their_block() {
+    fn units_read_only_their_block_and_each_value_once() {
         for architecture in [
             Architecture::MobileNetV2 { width: 0.5 },
             Architecture::ResNet12 { channels: 3, strides: [2, 2, 2, 1] },
@@ -438,6 +438,11 @@ mod tests {
                     if let Some(add) = add {
                         assert_eq!(plan.value_shape(add), plan.units[unit].conv_shape);
                     }
+                    let value = unit + 1;
+                    let inside = plan.units[units.clone()].iter();
+                    let readers =
+                        inside.filter(|unit| unit.input == value || unit.add == Some(value)).count();
+                    assert_eq!(readers, usize::from(value < units.end), "value {value} of {architecture}");
                 }
             }
         }

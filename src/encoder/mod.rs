@@ -12,6 +12,8 @@ pub mod host_ops;
 pub mod ops;
 pub mod parameters;
 pub mod plan;
+pub mod probe;
+pub mod stepwise;
 
 pub use architecture::Architecture;
 pub use parameters::{Parameters, Statistics, TensorSpec};

@@ -118,6 +118,14 @@ pub struct NormSums {
     pub scale: Vec<f64>,
 }
 
+impl NormSums {
+    /// Adds the sums of a chunk.
+    pub fn add(&mut self, part: &Self) {
+        self.shift.iter_mut().zip(&part.shift).for_each(|(sum, part)| *sum += part);
+        self.scale.iter_mut().zip(&part.scale).for_each(|(sum, part)| *sum += part);
+    }
+}
+
 /// Rows of the buffer that holds one batch norm, each as long as the channels are many.
 ///
 /// The normalised value is x̂ = (z − mean)·inverse and the outcome scale·z + shift.
@@ -146,7 +154,7 @@ impl NormRow {
 pub trait Ops {
     /// Values of frames and gradients with respect to them, in the precision that the backend computes in.
     type Values;
-    /// Weights, their gradients and the rows of batch norms, always f32.
+    /// Weights, their gradients and the rows of batch norms: f32, also where [`Values`](Self::Values) are narrower.
     type Params;
     /// Values that are kept for the whole window, in the precision of a [`Storage`].
     type Packed;
@@ -166,6 +174,8 @@ pub trait Ops {
     fn download(&mut self, from: At<'_, Self::Values>, to: &mut [f32]) -> Result<()>;
     /// Copies numbers of the host over the first ones of `to`.
     fn upload_params(&mut self, from: &[f32], to: &mut Self::Params) -> Result<()>;
+    /// Sets all rows of a batch norm, in the order of [`NormRow`].
+    fn upload_norm(&mut self, rows: &[f64], to: &mut Self::Params) -> Result<()>;
     /// Copies numbers to the host, as many as `to` has room for.
     fn download_params(&mut self, from: &Self::Params, to: &mut [f32]) -> Result<()>;
     /// Rounds `len` numbers at the start of `from` into `to`.

@@ -6,7 +6,8 @@
 //! Every network here is a chain of one kind of step, the [`Unit`]: a convolution without bias, batch norm, an
 //! optional addition of an earlier value, an optional max pool, an activation. Units are grouped into blocks. A
 //! unit reads only its block's input or values of its own block, so an executor that keeps the block outputs can
-//! recompute everything else, block by block.
+//! recompute everything else, block by block. The block's input may be read by several units; a value inside a block is
+//! read by exactly one, which makes its gradient a single term.
 
 use std::fmt;
 use std::ops::Range;
