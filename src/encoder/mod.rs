@@ -8,6 +8,7 @@
 //! and layout outside an executor.
 
 pub mod architecture;
+pub mod gpu_ops;
 pub mod host_ops;
 pub mod ops;
 pub mod parameters;

@@ -10,6 +10,7 @@ mod simd;
 mod lanes;
 pub mod adam;
 pub mod aligned;
+pub mod cuda;
 pub mod depthwise;
 pub mod gemm;
 pub mod norm;

@@ -1,0 +1,90 @@
+//! The encoder's kernels for CUDA devices, and the seam between what launches them and what runs them.
+//!
+//! `module.cu` and the files it includes hold every kernel that is not a matrix product. [`Gpu`] is the little that a
+//! device must offer: memory, launches, matrix products. Everything above it — kernel names, grids, shared memory, the
+//! order of arguments, the leading dimensions of matrices — is the same code whatever stands below, so it is tested
+//! without a graphics card: `tests/cuda_emulation` puts an emulated device there. With feature `cuda`,
+//! `driver::CudaGpu` puts a real one there.
+//!
+//! The kernels reach the device as PTX that nvcc makes at build time, not through NVRTC on the device: candle's own
+//! kernels need nvcc for such a build anyway, a kernel that does not compile then fails the build and not the first
+//! start in the field, and the device needs neither CUDA's headers nor seconds of compiling at every start.
+
+pub mod gemm;
+pub mod geometry;
+
+use crate::Result;
+pub use gemm::Gemm;
+pub use geometry::Geometry;
+
+/// In what a buffer's numbers are stored. Arithmetic is always f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// Single precision.
+    F32,
+    /// IEEE half precision.
+    F16,
+    /// The upper half of a single.
+    Bf16,
+}
+
+impl Element {
+    /// Bytes of one number.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    /// How the names of kernels for this element end.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+/// One argument of a kernel; buffers are handed over from an offset on, counted in numbers.
+#[derive(Debug)]
+pub enum Argument<'a, B> {
+    /// A buffer that is read: `const T *`.
+    Input(&'a B, usize),
+    /// A buffer that is written, or read and written: `T *`.
+    Output(&'a mut B, usize),
+    /// `int`
+    Int(i32),
+}
+
+/// A device that can run the kernels. Calls take effect in their order; only [`download`](Self::download) waits.
+pub trait Gpu {
+    /// Memory of the device.
+    type Buffer;
+
+    /// Memory for `len` numbers of one kind, whose content does not matter.
+    fn allocate(&mut self, element: Element, len: usize) -> Result<Self::Buffer>;
+    /// Rounds numbers of the host to the buffer's kind and copies them to its start.
+    fn upload(&mut self, from: &[f32], to: &mut Self::Buffer) -> Result<()>;
+    /// Copies numbers to the host, as many as `to` has room for.
+    fn download(&mut self, from: &Self::Buffer, offset: usize, to: &mut [f32]) -> Result<()>;
+    /// Runs one kernel of `module.cu`.
+    ///
+    /// The arguments must be those of the kernel, in order, and the buffers large enough for what the extents among
+    /// them say: a real device checks neither.
+    fn launch(
+        &mut self,
+        kernel: &str,
+        geometry: Geometry,
+        arguments: &mut [Argument<'_, Self::Buffer>],
+    ) -> Result<()>;
+    /// One matrix product, as cuBLAS defines it, from the given offsets on.
+    fn gemm(
+        &mut self,
+        gemm: &Gemm,
+        a: (&Self::Buffer, usize),
+        b: (&Self::Buffer, usize),
+        c: (&mut Self::Buffer, usize),
+    ) -> Result<()>;
+}
