@@ -224,6 +224,11 @@ impl<G: Gpu> Ops for GpuOps<G> {
         self.gpu.upload(from, to)
     }
 
+    fn upload_norm(&mut self, rows: &[f64], to: &mut G::Buffer) -> Result<()> {
+        let rows: Vec<f32> = rows.iter().map(|&x| x as f32).collect();
+        self.gpu.upload(&rows, to)
+    }
+
     fn download_params(&mut self, from: &G::Buffer, to: &mut [f32]) -> Result<()> {
         self.gpu.download(from, 0, to)
     }

@@ -83,10 +83,12 @@ fn params_of<O: Ops>(
 }
 
 /// Rows of a batch norm with every number different; scales of both signs.
-fn norm_rows(channels: usize) -> Vec<f32> {
-    let mut rows = numbers(NormRow::COUNT * channels, 7);
+fn norm<O: Ops>(ops: &mut O, channels: usize) -> Result<O::Params> {
+    let mut rows: Vec<f64> = numbers(NormRow::COUNT * channels, 7).into_iter().map(f64::from).collect();
     rows.iter_mut().take(2 * channels).for_each(|x| *x *= 4.0);
-    rows
+    let mut buffer = ops.params(rows.len())?;
+    ops.upload_norm(&rows, &mut buffer)?;
+    Ok(buffer)
 }
 
 impl Case {
@@ -163,7 +165,7 @@ impl Case {
             }
             Self::Normalise { tail, add } => {
                 let z = given(ops, &numbers(tail.frames * tail.shape.len(), 1))?;
-                let norm = given_params(ops, &norm_rows(tail.shape.channels))?;
+                let norm = norm(ops, tail.shape.channels)?;
                 let added = given(ops, &numbers(tail.frames * tail.shape.len(), 2))?;
                 let added = add.then_some(at(&added));
                 values_of(ops, tail.frames * tail.output.len(), |ops, y| {
@@ -173,7 +175,7 @@ impl Case {
             Self::TailGradient { tail, add } => {
                 let dy = given(ops, &numbers(tail.frames * tail.output.len(), 3))?;
                 let z = given(ops, &numbers(tail.frames * tail.shape.len(), 1))?;
-                let norm = given_params(ops, &norm_rows(tail.shape.channels))?;
+                let norm = norm(ops, tail.shape.channels)?;
                 let added = given(ops, &numbers(tail.frames * tail.shape.len(), 2))?;
                 let added = add.then_some(at(&added));
                 values_of(ops, tail.frames * tail.shape.len(), |ops, d| {
@@ -183,7 +185,7 @@ impl Case {
             Self::NormSums(size) => {
                 let dy = given(ops, &numbers(size.rows * size.channels, 1))?;
                 let z = given(ops, &numbers(size.rows * size.channels, 2))?;
-                let norm = given_params(ops, &norm_rows(size.channels))?;
+                let norm = norm(ops, size.channels)?;
                 let mut sums = NormSums { shift: vec![0.0; size.channels], scale: vec![0.0; size.channels] };
                 ops.norm_sums(at(&dy), at(&z), &norm, size, &mut sums)?;
                 Ok(sums.shift.iter().chain(&sums.scale).map(|&x| (x / size.rows as f64) as f32).collect())
@@ -191,7 +193,7 @@ impl Case {
             Self::NormInputGradient(size) => {
                 let dy = given(ops, &numbers(size.rows * size.channels, 1))?;
                 let z = given(ops, &numbers(size.rows * size.channels, 2))?;
-                let norm = given_params(ops, &norm_rows(size.channels))?;
+                let norm = norm(ops, size.channels)?;
                 values_of(ops, size.rows * size.channels, |ops, dz| {
                     ops.norm_input_gradient(at(&dy), at(&z), &norm, dz, size)
                 })

@@ -22,7 +22,7 @@ fn a_forgotten_barrier_is_noticed() {
         Case::NormSums(NormSize { rows, channels, activation: Activation::Relu }),
         Case::DepthwiseWeightGradient(windows),
     ] {
-        let right = case.run(&mut HostOps).unwrap();
+        let right = case.run(&mut HostOps::<f64>::default()).unwrap();
         let Some(program) = executable(Build::WithoutBarriers) else { return };
         let mut ops = GpuOps::new(Emulated::start(&program, Order::Forward), Element::F32).unwrap();
         let answer = case.run(&mut ops).unwrap();

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use half::{bf16, f16};
 use oupn_edge::kernels::cuda::{Argument, Element, Gemm, Geometry, Gpu};
 use oupn_edge::{Error, Result};
 
@@ -202,27 +201,14 @@ impl Gpu for Emulated {
     }
 
     fn upload(&mut self, from: &[f32], to: &mut Buffer) -> Result<()> {
-        let bytes: Vec<u8> = match to.element {
-            Element::F32 => from.iter().flat_map(|x| x.to_le_bytes()).collect(),
-            Element::F16 => from.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
-            Element::Bf16 => from.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
-        };
+        let bytes = to.element.encode(from);
         self.send(&Request::new(b'U').number(to.number).bytes(&bytes).0)
     }
 
     fn download(&mut self, from: &Buffer, offset: usize, to: &mut [f32]) -> Result<()> {
         self.send(&Request::new(b'D').number(from.number).0)?;
         let bytes = self.receive(from.len * from.element.bytes())?;
-        let numbers: Vec<f32> = match from.element {
-            Element::F32 => bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect(),
-            Element::F16 => {
-                bytes.as_chunks().0.iter().map(|&bytes| f16::from_le_bytes(bytes).to_f32()).collect()
-            }
-            Element::Bf16 => {
-                bytes.as_chunks().0.iter().map(|&bytes| bf16::from_le_bytes(bytes).to_f32()).collect()
-            }
-        };
-        to.copy_from_slice(&numbers[offset..offset + to.len()]);
+        from.element.decode(&bytes[offset * from.element.bytes()..], to);
         Ok(())
     }
 

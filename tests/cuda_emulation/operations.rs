@@ -53,7 +53,7 @@ fn check(cases: impl IntoIterator<Item = Case>) {
     };
     let mut all = [(singles, 5e-6), (halves, 1e-3)];
     for case in cases {
-        let right = case.run(&mut HostOps).unwrap();
+        let right = case.run(&mut HostOps::<f64>::default()).unwrap();
         assert!(right.iter().any(|&x| x != 0.0), "{case:?} is not much of a test");
         for (devices, tolerance) in &mut all {
             let distance = distance(&devices.run(case), &right);
@@ -184,7 +184,7 @@ fn values_are_kept_as_the_host_keeps_them() {
     };
     for storage in [Storage::F32, Storage::F16, Storage::Bf16] {
         let case = Case::Kept { len: 777, storage };
-        let right = case.run(&mut HostOps).unwrap();
+        let right = case.run(&mut HostOps::<f32>::default()).unwrap();
         let bits = |x: &f32| x.to_bits();
         assert!(singles.run(case).iter().map(bits).eq(right.iter().map(bits)), "{storage:?} from f32");
         // From f16 there is a rounding more: bf16's is 2⁻⁹ of a number, and f16's steps are 6e-8 at the least.

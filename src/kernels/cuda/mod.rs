@@ -10,8 +10,12 @@
 //! kernels need nvcc for such a build anyway, a kernel that does not compile then fails the build and not the first
 //! start in the field, and the device needs neither CUDA's headers nor seconds of compiling at every start.
 
+#[cfg(feature = "cuda")]
+pub mod driver;
 pub mod gemm;
 pub mod geometry;
+
+use half::{bf16, f16};
 
 use crate::Result;
 pub use gemm::Gemm;
@@ -37,6 +41,26 @@ impl Element {
         }
     }
 
+    /// Numbers as the device stores them, rounded to the nearest.
+    pub fn encode(self, numbers: &[f32]) -> Vec<u8> {
+        let mut bytes = vec![0; numbers.len() * self.bytes()];
+        match self {
+            Self::F32 => write(&mut bytes, numbers, |x| x.to_le_bytes()),
+            Self::F16 => write(&mut bytes, numbers, |x| f16::from_f32(x).to_le_bytes()),
+            Self::Bf16 => write(&mut bytes, numbers, |x| bf16::from_f32(x).to_le_bytes()),
+        }
+        bytes
+    }
+
+    /// The way back, as many numbers as both have room for.
+    pub fn decode(self, bytes: &[u8], numbers: &mut [f32]) {
+        match self {
+            Self::F32 => read(bytes, numbers, f32::from_le_bytes),
+            Self::F16 => read(bytes, numbers, |bytes| f16::from_le_bytes(bytes).to_f32()),
+            Self::Bf16 => read(bytes, numbers, |bytes| bf16::from_le_bytes(bytes).to_f32()),
+        }
+    }
+
     /// How the names of kernels for this element end.
     pub fn suffix(self) -> &'static str {
         match self {
@@ -45,6 +69,14 @@ impl Element {
             Self::Bf16 => "bf16",
         }
     }
+}
+
+fn write<const WIDTH: usize>(bytes: &mut [u8], numbers: &[f32], encode: impl Fn(f32) -> [u8; WIDTH]) {
+    bytes.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(bytes, &x)| *bytes = encode(x));
+}
+
+fn read<const WIDTH: usize>(bytes: &[u8], numbers: &mut [f32], decode: impl Fn([u8; WIDTH]) -> f32) {
+    bytes.as_chunks().0.iter().zip(numbers).for_each(|(&bytes, x)| *x = decode(bytes));
 }
 
 /// One argument of a kernel; buffers are handed over from an offset on, counted in numbers.
