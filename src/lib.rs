@@ -13,6 +13,7 @@ pub mod eval;
 pub mod kernels;
 pub mod learner;
 pub mod memory;
+pub mod random;
 pub mod storage;
 pub mod tensors;
 pub mod views;

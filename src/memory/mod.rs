@@ -17,4 +17,4 @@ pub mod window;
 pub use live::{LiveMemory, Observation};
 pub use prototypes::Prototypes;
 pub use rules::{Control, PseudoLabel, Rules, Variant};
-pub use window::{Noise, Window, WindowInput};
+pub use window::{Losses, Noise, Window, WindowInput};

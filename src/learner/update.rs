@@ -1,0 +1,257 @@
+//! One learning update: two views of a window of frames in, a better encoder and memory out.
+//!
+//! Everything that learning changes is one [`LearnerState`], in the open, so that it can be saved and restored whole. An
+//! update either happens completely or leaves the state as it was: a loss or gradient that is not finite is reported,
+//! never applied.
+
+use std::time::{Duration, Instant};
+
+use super::adam::{Adam, Outcome, Rates};
+use super::schedule::{Schedule, kappa};
+use crate::config::Settings;
+use crate::encoder::{NormMode, Parameters, Plan, Statistics, TrainingEncoder};
+use crate::memory::{Control, Losses, Noise, Prototypes, Rules, Variant, Window, WindowInput};
+use crate::random::{Purpose, Random};
+use crate::{Error, Result};
+
+/// Everything that learning changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearnerState {
+    /// The encoder's weights.
+    pub parameters: Parameters,
+    /// The running statistics of its batch norms.
+    pub statistics: Statistics,
+    /// 1/τ, β, γ.
+    pub control: Control,
+    /// The learning memory, carried from window to window.
+    pub memory: Prototypes<f32>,
+    /// The optimiser; its step counts the updates.
+    pub adam: Adam,
+}
+
+/// What an update did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update {
+    /// Why the update was not applied, if it was not.
+    pub refused: Option<String>,
+    /// The loss terms before the update.
+    pub losses: Losses,
+    /// Categories founded within the window.
+    pub created: usize,
+    /// Slots of the learning memory in use.
+    pub in_use: usize,
+    /// Spread of the embeddings: see [`spread`].
+    pub spread: f64,
+    /// ‖∂L/∂weights‖.
+    pub gradient_norm: f64,
+    /// Where the time went.
+    pub times: Times,
+}
+
+/// Seconds of an update, by part.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times {
+    /// The encoder's forward pass over both views.
+    pub encode: Duration,
+    /// The memory's window, its losses and their gradient.
+    pub memory: Duration,
+    /// The encoder's backward pass.
+    pub backward: Duration,
+    /// The optimiser.
+    pub adam: Duration,
+}
+
+/// The learner of one run: its state, and the scratch memory of an update.
+pub struct Learner {
+    /// What is learned.
+    pub state: LearnerState,
+    rules: Rules,
+    schedule: Schedule,
+    rates: Rates,
+    seed: u64,
+    norm: NormMode,
+    encoder: Box<dyn TrainingEncoder + Send>,
+    window: Window<f32>,
+    gradients: Parameters,
+    features: Vec<f32>,
+    d_features: Vec<f32>,
+    noise: [NoiseBuffer; 2],
+    dimension: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct NoiseBuffer {
+    creation: Vec<f32>,
+    assignment: Vec<f32>,
+}
+
+impl Learner {
+    /// A learner with these weights, an empty memory and a fresh optimiser.
+    pub fn new(
+        settings: &Settings,
+        plan: &Plan,
+        encoder: Box<dyn TrainingEncoder + Send>,
+        norm: NormMode,
+        parameters: Parameters,
+        statistics: Statistics,
+    ) -> Result<Self> {
+        let dimension = plan.features;
+        let images = 2 * settings.window;
+        Ok(Self {
+            rules: settings.rules(),
+            schedule: settings.schedule(),
+            rates: Rates {
+                encoder: settings.learning_rate,
+                inv_tau: settings.inv_tau_learning_rate,
+                beta: settings.beta_learning_rate,
+                gamma: settings.gamma_learning_rate,
+            },
+            seed: settings.seed,
+            norm,
+            encoder,
+            window: Window::new(settings.window, settings.slots, dimension)?,
+            gradients: Parameters::zeros(&plan.parameters),
+            features: vec![0.0; images * dimension],
+            d_features: vec![0.0; images * dimension],
+            noise: Default::default(),
+            dimension,
+            state: LearnerState {
+                control: settings.control(),
+                memory: Prototypes::new(settings.slots, dimension)?,
+                adam: Adam::new(parameters.values.len()),
+                parameters,
+                statistics,
+            },
+        })
+    }
+
+    /// One update from `frames` frames: `images` holds view 1 of all of them, then view 2. The learning memory moves on by
+    /// the first `stride` frames, so that the next window may begin there.
+    pub fn update(&mut self, images: &[f32], frames: usize, stride: usize) -> Result<Update> {
+        let numbers = frames * self.dimension;
+        if frames == 0 || 2 * numbers > self.features.len() {
+            return Err(Error::input(format!("an update from {frames} frames; expected 1 to the window's length")));
+        }
+        let mut times = Times::default();
+        let mut clock = Instant::now();
+        let mut lap = |time: &mut Duration| *time = std::mem::replace(&mut clock, Instant::now()).elapsed();
+
+        let mut statistics = self.state.statistics.clone();
+        let features = &mut self.features[..2 * numbers];
+        self.encoder.forward(&self.state.parameters, &mut statistics, images, 2 * frames, self.norm, features)?;
+        lap(&mut times.encode);
+
+        if !features.iter().all(|feature| feature.is_finite()) {
+            return Ok(self.refusal("an embedding is not finite", times));
+        }
+        self.draw_noise(frames);
+        let (first, second) = self.features[..2 * numbers].split_at(numbers);
+        self.window.run(&WindowInput {
+            embeddings: [first, second],
+            memory: &self.state.memory,
+            control: self.state.control,
+            rules: &self.rules,
+            kappa: kappa(self.state.adam.step),
+            noise: self.rules.straight_through.then_some(Noise {
+                creation: self.noise.each_ref().map(|noise| &noise.creation[..]),
+                assignment: self.noise.each_ref().map(|noise| &noise.assignment[..]),
+            }),
+            stride,
+        })?;
+        self.d_features[..numbers].copy_from_slice(self.window.d_embeddings(0));
+        self.d_features[numbers..2 * numbers].copy_from_slice(self.window.d_embeddings(1));
+        lap(&mut times.memory);
+
+        let d_features = &self.d_features[..2 * numbers];
+        self.encoder.backward(&self.state.parameters, images, d_features, &mut self.gradients, None)?;
+        lap(&mut times.backward);
+
+        if !self.window.losses().total.is_finite() {
+            return Ok(self.refusal("the loss is not finite", times));
+        }
+        let rates = self.rates.scaled(self.schedule.factor(self.state.adam.step));
+        let state = &mut self.state;
+        let outcome = state.adam.update(
+            &mut state.parameters.values,
+            &self.gradients.values,
+            &mut state.control,
+            self.window.d_control(),
+            &rates,
+        )?;
+        lap(&mut times.adam);
+        if let Outcome::Refused(group) = outcome {
+            return Ok(self.refusal(&format!("the gradient of {group} is not finite or too large"), times));
+        }
+        state.statistics = statistics;
+        state.memory.clone_from(self.window.memory_after_stride());
+        Ok(self.report(None, times))
+    }
+
+    fn refusal(&self, why: &str, times: Times) -> Update {
+        self.report(Some(why.to_owned()), times)
+    }
+
+    fn report(&self, refused: Option<String>, times: Times) -> Update {
+        let outcomes = self.window.outcomes();
+        let numbers = 2 * outcomes.len() * self.dimension;
+        Update {
+            refused,
+            losses: *self.window.losses(),
+            created: outcomes.iter().filter(|outcome| outcome.created).count(),
+            in_use: self.state.memory.in_use(),
+            spread: spread(&self.features[..numbers], self.dimension),
+            gradient_norm: self.gradients.values.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt(),
+            times,
+        }
+    }
+
+    /// The random numbers of this update: a function of seed and step alone.
+    fn draw_noise(&mut self, frames: usize) {
+        if !self.rules.straight_through {
+            return;
+        }
+        let mut random = Random::new(self.seed, Purpose::Sampling, self.state.adam.step);
+        let samples_assignment = self.rules.variant == Variant::Paper;
+        let assignments = if samples_assignment { frames * self.state.memory.slots() } else { 0 };
+        for noise in &mut self.noise {
+            noise.creation.clear();
+            noise.creation.extend((0..frames).map(|_| random.logistic() as f32));
+            noise.assignment.clear();
+            noise.assignment.extend((0..assignments).map(|_| random.gumbel() as f32));
+        }
+    }
+}
+
+/// How far embeddings spread: the standard deviation of the normalised embeddings, averaged over the dimensions and scaled
+/// by √D. 1 if they point everywhere alike, 0 if they have collapsed to one point.
+pub fn spread(embeddings: &[f32], dimension: usize) -> f64 {
+    let count = embeddings.len() / dimension.max(1);
+    if count == 0 {
+        return 0.0;
+    }
+    let mut mean = vec![0.0; dimension];
+    let mut square = vec![0.0; dimension];
+    for embedding in embeddings.chunks_exact(dimension) {
+        let norm = embedding.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
+        for ((mean, square), x) in mean.iter_mut().zip(&mut square).zip(embedding) {
+            let x = f64::from(*x) / norm;
+            *mean += x / count as f64;
+            *square += x * x / count as f64;
+        }
+    }
+    let deviations = mean.iter().zip(&square).map(|(mean, square)| (square - mean * mean).max(0.0).sqrt());
+    deviations.sum::<f64>() / (dimension as f64).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spread_is_one_for_all_directions_and_zero_for_one() {
+        let axes = [1.0, 0.0, -1.0, 0.0, 0.0, 2.0, 0.0, -2.0];
+        assert!((spread(&axes, 2) - 1.0).abs() < 1e-12);
+        assert!(spread(&[3.0, 4.0, 0.3, 0.4, 30.0, 40.0], 2) < 1e-7);
+        assert_eq!(spread(&[], 2), 0.0);
+    }
+}
