@@ -1,6 +1,6 @@
 //! Named tensors in safetensors files: the exchange format with other people's tools.
 //!
-//! Reading gives `f32` values whatever float type the file holds, and refuses what later code must not meet:
+//! Reading gives `f32` values whatever float type (or 64-bit integers) the file holds, and refuses what later code must not meet:
 //! a truncated file, a missing or mis-shaped tensor, a NaN or infinity. Every refusal names the file and the tensor.
 
 use std::collections::{BTreeMap, HashMap};
@@ -48,7 +48,7 @@ impl TensorFile {
         for (name, view) in file.iter() {
             let values = to_f32(&view).ok_or_else(|| {
                 Error::input(format!(
-                    "{}: tensor `{name}` has type {:?}; expected a float type",
+                    "{}: tensor `{name}` has type {:?}; expected a float type or I64",
                     path.display(),
                     view.dtype()
                 ))
@@ -70,6 +70,11 @@ impl TensorFile {
     /// All tensors, by name.
     pub fn tensors(&self) -> &BTreeMap<String, Tensor> {
         &self.tensors
+    }
+
+    /// All tensors, by name, without the rest.
+    pub fn into_tensors(self) -> BTreeMap<String, Tensor> {
+        self.tensors
     }
 
     /// The tensor `name`, if the file has it.
@@ -152,6 +157,8 @@ fn to_f32(view: &TensorView<'_>) -> Option<Vec<f32>> {
         Dtype::BF16 => {
             bytes.as_chunks::<2>().0.iter().map(|b| half::bf16::from_le_bytes(*b).to_f32()).collect()
         }
+        // PyTorch stores how many batches a batch norm has seen beside its statistics.
+        Dtype::I64 => bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b) as f32).collect(),
         _ => return None,
     })
 }

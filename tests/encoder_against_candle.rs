@@ -1,5 +1,7 @@
 //! The encoder's operations and its small networks against candle's layers and candle's derivatives, in f64.
 
+#![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -10,9 +10,12 @@ use clap::{Parser, Subcommand};
 
 use crate::{Error, Result};
 
+mod bytes;
 mod config;
 mod inspect;
+mod inspect_encoder;
 mod inspect_window;
+mod model;
 
 /// Learns visual categories from a head camera, on the device, without labels.
 #[derive(Debug, Parser)]
@@ -30,6 +33,9 @@ enum Command {
     /// Run one piece of the learner on tensors from a file, to check its mathematics against your own
     #[command(subcommand)]
     Inspect(inspect::Inspect),
+    /// Take weights in from other programs, or say what a weight file holds
+    #[command(subcommand)]
+    Model(model::Model),
 }
 
 /// Parses the command line, runs the command and returns the process exit code.
@@ -50,6 +56,7 @@ fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Config(command) => config::run(command),
         Command::Inspect(command) => inspect::run(command),
+        Command::Model(command) => model::run(command),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// Which network, with what the network itself leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "encoder", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "kind", deny_unknown_fields)]
 pub enum Architecture {
     /// MobileNet-V2 without its classifier, 3 channels in, 1280 features (more for widths above 1).
     #[serde(rename = "mobilenet-v2")]

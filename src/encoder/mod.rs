@@ -9,16 +9,22 @@
 
 pub mod architecture;
 pub mod gpu_ops;
+pub mod card;
 pub mod host_ops;
+pub mod init;
 pub mod ops;
 pub mod parameters;
 pub mod plan;
 pub mod probe;
+mod pth;
 pub mod stepwise;
+pub mod weights;
 
 pub use architecture::Architecture;
+pub use card::ModelCard;
 pub use parameters::{Parameters, Statistics, TensorSpec};
 pub use plan::{BatchNorm, Padding, Plan};
+pub use weights::Weights;
 
 use crate::Result;
 

@@ -1,0 +1,144 @@
+//! `oupn-edge inspect encoder`: an encoder's features, statistics and gradients on tensors from a file.
+//!
+//! Input and output are those of [`crate::encoder::probe`]. If the input file also holds what should come out, under the
+//! same names, the summary says how far the outcome is from it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::bytes::parse_bytes;
+use crate::Result;
+use crate::encoder::host_ops::HostOps;
+use crate::encoder::probe::{Probe, relative_difference};
+use crate::encoder::stepwise::StepwiseEncoder;
+use crate::encoder::{TrainingEncoder, TrainingOptions};
+use crate::tensors::{self, Tensor, TensorFile};
+
+#[derive(Debug, Args)]
+pub(super) struct EncoderArgs {
+    /// Parameters, images and settings: a safetensors file with `in.*` tensors
+    #[arg(long, value_name = "IN.safetensors")]
+    tensors: PathBuf,
+    /// Where to write the `eval.*`, `train.*` and `grad.*` tensors
+    #[arg(long, value_name = "OUT.safetensors")]
+    out: PathBuf,
+    /// What computes them
+    #[arg(long, value_enum, default_value_t = Executor::Reference)]
+    executor: Executor,
+    /// Memory that may be used for values and gradients; decides how many frames are worked on at a time
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory_budget: Option<usize>,
+    /// Print the summary as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The executors that can be put to the test.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Executor {
+    /// Plain loops in f64: the mathematics, free of rounding
+    Reference,
+    /// The same loops with values stored in f32
+    Stepwise,
+}
+
+impl Executor {
+    fn encoder(self, probe: &Probe, options: TrainingOptions) -> Result<Box<dyn TrainingEncoder>> {
+        let plan = Arc::clone(&probe.plan);
+        Ok(match self {
+            Self::Reference => Box::new(StepwiseEncoder::new(plan, HostOps::<f64>::default(), options)?),
+            Self::Stepwise => Box::new(StepwiseEncoder::new(plan, HostOps::<f32>::default(), options)?),
+        })
+    }
+}
+
+pub(super) fn run(args: &EncoderArgs) -> Result<()> {
+    let file = TensorFile::read(&args.tensors)?;
+    let probe = Probe::read(&file)?;
+    let mut options = TrainingOptions::default();
+    options.memory_budget = args.memory_budget.unwrap_or(options.memory_budget);
+    let outcome = probe.run(args.executor.encoder(&probe, options)?.as_mut())?;
+    tensors::write(&args.out, &outcome, file.metadata().clone())?;
+    super::print(&summary(args, &probe, &outcome, &file))
+}
+
+/// The largest difference of any tensor from the one of that name in the input file, how many there are, and its name.
+///
+/// Differences are relative to the tensor's own size, or to a millionth of the largest of its kind (`grad.`, `train.`) if it
+/// is smaller: gradients that vanish are rounding noise on both sides.
+fn comparison<'o>(outcome: &'o BTreeMap<String, Tensor>, file: &TensorFile) -> Option<(f64, usize, &'o str)> {
+    let kind = |name: &str| name.split('.').next().map(str::to_owned).unwrap_or_default();
+    let size =
+        |tensor: &Tensor| tensor.values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    let expected: Vec<_> = outcome
+        .iter()
+        .filter_map(|(name, tensor)| Some((name, tensor, file.get(name)?)))
+        .filter(|(_, tensor, expected)| tensor.shape == expected.shape)
+        .collect();
+    let mut largest = BTreeMap::<String, f64>::new();
+    for (name, _, right) in &expected {
+        let most = largest.entry(kind(name)).or_default();
+        *most = most.max(size(right));
+    }
+    let differences = expected.iter().map(|(name, tensor, right)| {
+        let floor = 1e-6 * largest[&kind(name)] / size(right).max(f64::MIN_POSITIVE);
+        (relative_difference(&tensor.values, &right.values) / floor.max(1.0), name.as_str())
+    });
+    let (difference, name) = differences.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((difference, expected.len(), name))
+}
+
+fn summary(
+    args: &EncoderArgs,
+    probe: &Probe,
+    outcome: &BTreeMap<String, Tensor>,
+    file: &TensorFile,
+) -> String {
+    let norm = |name: &str| {
+        let values = outcome.get(name).map(|tensor| tensor.values.as_slice()).unwrap_or_default();
+        values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt()
+    };
+    let (eval, train, images) = (norm("eval.features"), norm("train.features"), norm("grad.images"));
+    let comparison = comparison(outcome, file);
+    let executor = args.executor.to_possible_value().map(|value| value.get_name().to_owned());
+    let executor = executor.unwrap_or_default();
+    let image = probe.plan.image;
+    if args.json {
+        let mut summary = json!({
+            "encoder": probe.architecture.to_string(), "executor": executor, "images": probe.count,
+            "height": image.height, "width": image.width, "features": probe.plan.features,
+            "tensors": outcome.len(), "eval.features.norm": eval, "train.features.norm": train,
+            "grad.images.norm": images, "out": args.out,
+        });
+        if let Some((difference, compared, name)) = comparison {
+            summary["compared"] = json!(compared);
+            summary["largest_difference"] = json!({ "tensor": name, "relative": difference });
+        }
+        return format!("{summary}\n");
+    }
+    let compared = comparison.map_or_else(String::new, |(difference, compared, name)| {
+        format!(
+            "compared    {compared} tensors; the largest relative difference is {difference:.1e}, of {name}\n"
+        )
+    });
+    format!(
+        "encoder     {}, {} padding, epsilon {}, {executor} executor\n\
+         images      {} of {}×{}\n\
+         features    {} each; norm {eval:.6} in evaluation, {train:.6} in training\n\
+         gradient    of the images has norm {images:.6}\n\
+         {compared}written     {} tensors to {}\n",
+        probe.architecture,
+        probe.plan.padding,
+        probe.plan.batch_norm.epsilon,
+        probe.count,
+        image.width,
+        image.height,
+        probe.plan.features,
+        outcome.len(),
+        args.out.display()
+    )
+}
