@@ -16,6 +16,7 @@ pub mod memory;
 pub mod random;
 pub mod storage;
 pub mod tensors;
+pub mod trace;
 pub mod views;
 
 pub use error::{Error, Result};

@@ -26,6 +26,7 @@ mod reserve;
 mod retention;
 mod simulated;
 
+pub(crate) use atomic::write_atomically_with;
 pub use atomic::{remove_leftovers, write_atomically};
 pub use checkpoint::{Checkpoint, CheckpointStore, Mark};
 pub use lock::FolderLock;

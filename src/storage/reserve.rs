@@ -1,7 +1,7 @@
 //! Disk space held back for the trace.
 //!
 //! A file of zeros takes the space while there is plenty. When the disk is nearly full it is removed, and what it
-//! took is there for the trace, which is small: 64 MiB are some 200,000 frames, nine days at one every 4 s.
+//! took is there for the trace, which is small: 64 MiB are some 110,000 frames, five days at one every 4 s.
 
 use std::io;
 use std::path::{Path, PathBuf};

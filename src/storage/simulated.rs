@@ -73,6 +73,11 @@ impl Simulated {
         disk.planned = Some((disk.operations + n, fault));
     }
 
+    /// Takes back a planned fault that has not struck yet.
+    pub fn heal(&self) {
+        self.disk().planned = None;
+    }
+
     /// How many changing operations there have been.
     pub fn operations(&self) -> u64 {
         self.disk().operations

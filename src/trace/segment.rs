@@ -1,0 +1,71 @@
+//! The segments' names, and which there are.
+
+use std::path::{Path, PathBuf};
+
+use super::VERSION;
+use crate::storage::Filesystem;
+use crate::{Error, Result};
+
+/// A file of the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) number: u64,
+    pub(super) path: PathBuf,
+}
+
+impl Segment {
+    pub(super) fn new(dir: &Path, number: u64) -> Self {
+        Self { number, path: dir.join(format!("trace-v{VERSION}-{number:08}.jsonl")) }
+    }
+}
+
+/// The segments of a folder in their order. Files with other names are not ours, except those of another version of
+/// the format: half a trace must not pass for a whole one.
+pub(super) fn list(fs: &dyn Filesystem, dir: &Path) -> Result<Vec<Segment>> {
+    let mut segments = Vec::new();
+    for name in fs.list(dir).map_err(|e| Error::io(dir, e))? {
+        match parse(&name) {
+            Some((VERSION, number)) => segments.push(Segment { number, path: dir.join(name) }),
+            Some((version, _)) => {
+                return Err(Error::input(format!(
+                    "{} is a trace of version {version}, and this program knows version {VERSION}: use the program \
+                     that wrote it, or another folder",
+                    dir.join(name).display()
+                )));
+            }
+            None => {}
+        }
+    }
+    segments.sort_unstable_by_key(|segment| segment.number);
+    Ok(segments)
+}
+
+fn parse(name: &str) -> Option<(u32, u64)> {
+    let (version, number) = name.strip_prefix("trace-v")?.strip_suffix(".jsonl")?.split_once('-')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let valid = digits(version) && digits(number) && number.len() >= 8;
+    valid.then(|| Some((version.parse().ok()?, number.parse().ok()?)))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{Simulated, write_atomically};
+
+    #[test]
+    fn segments_are_found_in_the_order_of_their_numbers() {
+        let fs = Simulated::with_dir("/t");
+        let dir = Path::new("/t");
+        for number in [12, 2, 123_456_789] {
+            write_atomically(&fs, &Segment::new(dir, number).path, b"").unwrap();
+        }
+        for other in ["trace-v1-1.jsonl", "trace-v1-+0000001.jsonl", "trace-v-00000001.jsonl", "notes.txt"] {
+            write_atomically(&fs, &dir.join(other), b"").unwrap();
+        }
+        let numbers: Vec<_> = list(&fs, dir).unwrap().iter().map(|segment| segment.number).collect();
+        assert_eq!(numbers, [2, 12, 123_456_789]);
+        write_atomically(&fs, &dir.join("trace-v2-00000013.jsonl"), b"").unwrap();
+        let error = list(&fs, dir).unwrap_err();
+        assert!(error.to_string().contains("version 2"), "{error}");
+    }
+}
