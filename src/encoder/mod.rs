@@ -8,8 +8,9 @@
 //! and layout outside an executor.
 
 pub mod architecture;
-pub mod gpu_ops;
 pub mod card;
+pub mod fused;
+pub mod gpu_ops;
 pub mod host_ops;
 pub mod init;
 pub mod ops;
@@ -22,6 +23,7 @@ pub mod weights;
 
 pub use architecture::Architecture;
 pub use card::ModelCard;
+pub use fused::Fused;
 pub use parameters::{Parameters, Statistics, TensorSpec};
 pub use plan::{BatchNorm, Padding, Plan};
 pub use weights::Weights;

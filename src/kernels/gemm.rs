@@ -105,6 +105,26 @@ impl Rows<'_> {
     }
 }
 
+/// Pieces of rows that lie in panels of `pixels` pixels and have `depth` channels, for [`Rows::segments`].
+pub fn panel_segments(depth: usize, pixels: usize) -> Vec<usize> {
+    (0..panels(depth)).map(|panel| panel * pixels * PANEL).collect()
+}
+
+impl<'a> Rows<'a> {
+    /// Pixels of panels, one after another; the segments are those of [`panel_segments`].
+    pub fn of_panels(data: &'a [f32], segments: &'a [usize], depth: usize) -> Self {
+        let last = depth - panels(depth).saturating_sub(1) * PANEL;
+        Self { data, lines: Lines::PIXELS, segments, length: PANEL, last }
+    }
+}
+
+impl Columns {
+    /// Panels of `pixels` pixels, one after another.
+    pub const fn of_panels(count: usize, pixels: usize) -> Self {
+        Self { lines: Lines::PIXELS, panel: pixels * PANEL, count }
+    }
+}
+
 /// What becomes of a product's sums. Ranges and shifts are per column, filled up to whole panels.
 #[derive(Clone, Copy, Debug)]
 pub enum Finish<'a> {

@@ -95,6 +95,11 @@ vectorised! {
     }
 }
 
+/// Sums over pixels.
+pub fn sums(pixels: &[f32]) -> Lane {
+    deviations(pixels, &[0.0; PANEL]).0
+}
+
 vectorised! {
     /// `to = clamp(from · scale + shift)`: batch norm and activation.
     pub fn affine(to: &mut [f32], from: &[f32], scale: &Lane, shift: &Lane, range: (f32, f32)) {
@@ -102,6 +107,18 @@ vectorised! {
         for (to, from) in to.as_chunks_mut::<PANEL>().0.iter_mut().zip(from.as_chunks::<PANEL>().0) {
             for lane in 0..PANEL {
                 to[lane] = fma::<FMA>(from[lane], scale[lane], shift[lane]).max(range.0).min(range.1);
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// `values = clamp(values · scale + shift)`.
+    pub fn affine_in_place(values: &mut [f32], scale: &Lane, shift: &Lane, range: (f32, f32)) {
+        let (scale, shift) = (*scale, *shift);
+        for value in values.as_chunks_mut::<PANEL>().0 {
+            for lane in 0..PANEL {
+                value[lane] = fma::<FMA>(value[lane], scale[lane], shift[lane]).max(range.0).min(range.1);
             }
         }
     }
@@ -239,6 +256,9 @@ mod tests {
             let l = i % PANEL;
             assert!((to[i] - (a[i] * f[l] + c[l]).clamp(0.0, 0.5)).abs() < 1e-6);
         }
+        let mut in_place = a.clone();
+        affine_in_place(&mut in_place, &f, &c, (0.0, 0.5));
+        assert_eq!(in_place, to);
         combine(&mut to, &a, &f, &b, &g, &c);
         for i in 0..a.len() {
             let l = i % PANEL;

@@ -10,7 +10,7 @@
 use super::{Columns, Finish, Lines, PANEL, Rows, panels};
 use crate::kernels::lanes::{InstructionSet, Lanes};
 
-/// Calls `$function::<…, R>` with the constant `R` equal to the number of rows `$rows`, at most 12.
+/// Calls `$function::<…, R>` with the constant `R` equal to the number of rows `$rows`.
 macro_rules! with_rows {
     ($rows:expr, $max:expr, $R:ident => $call:expr) => {
         match $rows {
@@ -39,27 +39,11 @@ macro_rules! with_rows {
                 $call
             }
             // The comparison is with a constant: on a machine of six rows these arms do not exist.
-            7 if $max > 6 => {
-                const $R: usize = 7;
-                $call
-            }
             8 if $max > 6 => {
                 const $R: usize = 8;
                 $call
             }
-            9 if $max > 6 => {
-                const $R: usize = 9;
-                $call
-            }
-            10 if $max > 6 => {
-                const $R: usize = 10;
-                $call
-            }
-            11 if $max > 6 => {
-                const $R: usize = 11;
-                $call
-            }
-            _ if $max > 6 => {
+            12 if $max > 6 => {
                 const $R: usize = 12;
                 $call
             }
@@ -69,15 +53,15 @@ macro_rules! with_rows {
 }
 
 /// Rows of the next tile when `left` are left: full tiles first, and at the end two of about equal height rather than a
-/// full and a very low one.
+/// full and a very low one. `max` is 6 or 12, and between them there is 8 only.
 #[inline(always)]
 fn next_rows(left: usize, max: usize) -> usize {
-    if left >= 2 * max {
-        max
-    } else if left > max {
-        left.div_ceil(2)
-    } else {
-        left
+    match left {
+        _ if max > 6 && left >= 12 => 12,
+        8 | 9 | 11 if max > 6 => 8,
+        0..=6 => left,
+        7..12 => left.div_ceil(2),
+        _ => 6,
     }
 }
 
