@@ -124,14 +124,19 @@ fn mobilenet_v2(mut net: Builder, width: f64) -> Result<Builder> {
             "MobileNet-V2's width is {width} but must lie above 0 and not above {LARGEST_WIDTH}"
         )));
     }
-    // The stem shares a block with the first inverted residual, which has no expansion: the full-size output of the
-    // stem is the largest value of the network, and so it need not be kept.
+    let stem_channels = rounded_channels(32.0 * width);
     net.unit(Step {
-        channels: rounded_channels(32.0 * width),
+        channels: stem_channels,
         stride: 2,
         activation: Activation::Relu6,
         ..Step::new(ConvKind::Full, "features.0.0", "features.0.1")
     });
+    // The stem shares a block with the first inverted residual, which has no expansion: the full-size output of the
+    // stem is the largest value of the network, and so it need not be kept. In networks of width 0.25 and less both have
+    // 8 channels and the first inverted residual adds its input, which then must be the value of a block.
+    if stem_channels == rounded_channels(16.0 * width) {
+        net.end_block();
+    }
     let mut layer = 1;
     for (expansion, channels, repeats, first_stride) in MOBILENET_V2 {
         let channels = rounded_channels(channels * width);
@@ -424,6 +429,7 @@ mod tests {
     fn units_read_only_their_block_and_each_value_once() {
         for architecture in [
             Architecture::MobileNetV2 { width: 0.5 },
+            Architecture::MobileNetV2 { width: 0.25 },
             Architecture::ResNet12 { channels: 3, strides: [2, 2, 2, 1] },
             Architecture::Conv4 { channels: 3, last_relu: true },
         ] {
