@@ -13,6 +13,7 @@ pub mod aligned;
 pub mod cuda;
 pub mod depthwise;
 pub mod gemm;
+pub mod image;
 pub mod norm;
 pub mod patches;
 pub mod pool;
