@@ -40,6 +40,18 @@ pub struct Rates {
     pub gamma: f64,
 }
 
+impl Rates {
+    /// All rates times a schedule's factor.
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            encoder: self.encoder * factor,
+            inv_tau: self.inv_tau * factor,
+            beta: self.beta * factor,
+            gamma: self.gamma * factor,
+        }
+    }
+}
+
 /// A parameter group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {

@@ -5,3 +5,4 @@ pub mod schedule;
 
 pub use adam::{Adam, Rates};
 pub use schedule::Schedule;
+pub mod update;

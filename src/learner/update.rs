@@ -110,7 +110,7 @@ impl Learner {
             norm,
             encoder,
             window: Window::new(settings.window, settings.slots, dimension)?,
-            gradients: Parameters::zeros(&plan.parameters),
+            gradients: plan.zero_parameters(),
             features: vec![0.0; images * dimension],
             d_features: vec![0.0; images * dimension],
             noise: Default::default(),
