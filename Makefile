@@ -1,13 +1,21 @@
 # The two commands of the README: `make demo` and `make test`. Both install what the machine lacks.
-.PHONY: demo test setup
+.PHONY: demo test setup check-cuda
 
-setup:
-	@./scripts/setup
+# Computes one golden window of the paper's head-camera setting and explains the result.
+demo: setup
+	cargo build --release --locked
+	@echo
+	@target/release/oupn-edge inspect window \
+	  --tensors tests/golden/saycam-reference-full.safetensors --out target/demo-window.safetensors
 
 test: setup
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
 
-demo: setup
-	@echo "demo: not ready"
+setup:
+	@./scripts/setup
+
+# Compiles the CUDA kernels for Jetson Orin and checks the `cuda` feature; fetches a compiler if there is none. Minutes.
+check-cuda: setup
+	./scripts/check-cuda

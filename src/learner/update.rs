@@ -61,6 +61,13 @@ pub struct Times {
     pub adam: Duration,
 }
 
+impl Times {
+    /// All parts together.
+    pub fn total(&self) -> Duration {
+        self.encode + self.memory + self.backward + self.adam
+    }
+}
+
 /// The learner of one run: its state, and the scratch memory of an update.
 pub struct Learner {
     /// What is learned.
