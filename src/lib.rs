@@ -3,6 +3,17 @@
 //! The crate follows the data: frames are encoded into embeddings, a fixed-capacity prototype memory
 //! ([`memory`]) categorises each one at once, and a learner improves the encoder from rolling windows of
 //! them. `ARCHITECTURE.md` names every part in one line.
+//!
+//! ```
+//! use oupn_edge::config::Preset;
+//! use oupn_edge::memory::LiveMemory;
+//!
+//! let settings = Preset::Saycam.settings();
+//! let mut memory = LiveMemory::new(settings.slots, 3)?;
+//! let first = memory.observe(&[0.9, 0.1, 0.0], &settings.control(), &settings.rules())?;
+//! assert!(first.created); // an empty memory knows nothing
+//! # Ok::<(), oupn_edge::Error>(())
+//! ```
 
 pub mod cli;
 pub mod config;
