@@ -12,6 +12,7 @@ pub mod card;
 pub mod fused;
 pub mod gpu_ops;
 pub mod host_ops;
+pub mod inference;
 pub mod init;
 pub mod ops;
 pub mod parameters;
