@@ -2,12 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
 
-use std::sync::Arc;
-
 use oupn_edge::config::{Preset, Settings};
-use oupn_edge::encoder::host_ops::HostOps;
-use oupn_edge::encoder::stepwise::StepwiseEncoder;
-use oupn_edge::encoder::{NormMode, TrainingOptions};
+use oupn_edge::encoder::init::random_parameters;
+use oupn_edge::encoder::{Fused, NormMode, TrainingOptions};
 use oupn_edge::learner::update::{Learner, Update};
 use oupn_edge::random::{Purpose, Random};
 
@@ -26,16 +23,9 @@ fn settings(straight_through: bool) -> Settings {
 }
 
 fn learner(settings: &Settings) -> Learner {
-    let plan = Arc::new(settings.plan().unwrap());
-    let mut parameters = plan.zero_parameters();
-    let mut random = Random::new(3, Purpose::Weights, 0);
-    for value in &mut parameters.values {
-        *value = (random.normal() * 0.1) as f32;
-    }
-    for unit in &plan.units {
-        parameters.tensor_mut(unit.gamma).fill(1.0);
-    }
-    let encoder = StepwiseEncoder::new(Arc::clone(&plan), HostOps::<f32>::default(), TrainingOptions::default()).unwrap();
+    let plan = settings.plan().unwrap();
+    let parameters = random_parameters(settings.architecture(), &plan, 3);
+    let encoder = Fused::new(plan.clone(), TrainingOptions::default(), 2).unwrap();
     let statistics = plan.fresh_statistics();
     Learner::new(settings, &plan, Box::new(encoder), NormMode::Window, parameters, statistics).unwrap()
 }

@@ -8,6 +8,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -72,8 +73,8 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     let statistics = plan.fresh_statistics();
 
     progress(args, "one frame at a time");
-    let folded = Folded::new(&plan, &parameters, &statistics)?;
-    let latencies = time_frames(&folded, &plan, args.threads)?;
+    let folded = Arc::new(Folded::new(&plan, &parameters, &statistics)?);
+    let latencies = time_frames(folded, &plan, args.threads)?;
 
     let encoder = encoder(args, &plan)?;
     let mut learner = Learner::new(&settings, &plan, encoder, NormMode::Window, parameters, statistics)?;
@@ -106,7 +107,7 @@ fn encoder(args: &BenchArgs, plan: &Plan) -> Result<Box<dyn TrainingEncoder + Se
 }
 
 /// Latencies of single frames, in ascending order.
-fn time_frames(folded: &Folded, plan: &Plan, threads: usize) -> Result<Vec<Duration>> {
+fn time_frames(folded: Arc<Folded>, plan: &Plan, threads: usize) -> Result<Vec<Duration>> {
     let mut inference = Inference::new(folded, threads)?;
     let mut embedding = vec![0.0; plan.features];
     let mut random = Random::new(0, Purpose::World, 0);
@@ -114,7 +115,7 @@ fn time_frames(folded: &Folded, plan: &Plan, threads: usize) -> Result<Vec<Durat
     let mut latencies = Vec::with_capacity(FRAMES_TIMED);
     for frame in 0..FRAMES_TIMED + 10 {
         let start = Instant::now();
-        inference.embed(folded, &image, &mut embedding)?;
+        inference.embed(&image, &mut embedding)?;
         // The first ones fill caches and page tables.
         if frame >= 10 {
             latencies.push(start.elapsed());

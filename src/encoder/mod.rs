@@ -43,7 +43,8 @@ pub enum NormMode {
 }
 
 /// How block outputs are kept between the forward and the backward pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Storage {
     /// As computed.
     #[default]
