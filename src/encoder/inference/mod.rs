@@ -18,6 +18,7 @@ use super::plan::{Activation, ConvKind, Plan, Readout, Unit};
 use super::{Parameters, Statistics};
 use crate::kernels::Aligned;
 use crate::kernels::gemm::{PANEL, pack, padded, panels};
+use crate::kernels::patches::to_panels;
 use crate::kernels::pool;
 use crate::{Error, Result};
 
@@ -170,6 +171,10 @@ impl Inference {
             match &step.kind {
                 StepKind::Full(border) => {
                     border.fill(input, &mut self.bordered);
+                    step.multiply(&self.folded, &self.bordered, residual, &mut self.unpooled, &mut target);
+                }
+                StepKind::PointwiseOnImage => {
+                    to_panels(input, self.folded.plan.image.channels, &mut self.bordered);
                     step.multiply(&self.folded, &self.bordered, residual, &mut self.unpooled, &mut target);
                 }
                 StepKind::Pointwise => {

@@ -43,6 +43,8 @@ pub(super) struct Step {
 #[derive(Debug)]
 pub(super) enum StepKind {
     Pointwise,
+    /// On the image, which has to be laid out in panels first.
+    PointwiseOnImage,
     Full(Border),
     Depthwise(Border),
 }
@@ -168,6 +170,7 @@ fn step(
     let kind = match (unit.conv, border) {
         (ConvKind::Full, Some(border)) => StepKind::Full(border),
         (ConvKind::Depthwise, Some(border)) => StepKind::Depthwise(border),
+        _ if source.is_none() => StepKind::PointwiseOnImage,
         _ => StepKind::Pointwise,
     };
     let segments = match &kind {
@@ -201,7 +204,8 @@ fn step(
         unpooled: if unit.pool.is_some() { size } else { 0 },
         bordered: match &kind {
             StepKind::Full(border) => border.planes * border.plane(),
-            _ => 0,
+            StepKind::PointwiseOnImage => padded(unit.in_shape.channels) * unit.in_shape.pixels(),
+            StepKind::Pointwise | StepKind::Depthwise(_) => 0,
         },
         kind,
     }
