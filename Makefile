@@ -16,6 +16,7 @@ test: setup
 setup:
 	@./scripts/setup
 
-# Compiles the CUDA kernels for Jetson Orin and checks the `cuda` feature; fetches a compiler if there is none. Minutes.
+# Compiles the CUDA kernels for Jetson Orin and checks feature `cuda`. Not a part of `make test`: it downloads half a
+# gigabyte and takes ten CPU minutes the first time.
 check-cuda: setup
 	./scripts/check-cuda

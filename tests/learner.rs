@@ -54,7 +54,8 @@ fn the_loss_falls() {
     let settings = settings(false);
     let mut learner = learner(&settings);
     let updates = run(&mut learner, 0..60);
-    let mean = |updates: &[Update]| updates.iter().map(|u| u.losses.total).sum::<f64>() / updates.len() as f64;
+    let mean =
+        |updates: &[Update]| updates.iter().map(|u| u.losses.total).sum::<f64>() / updates.len() as f64;
     let (before, after) = (mean(&updates[..10]), mean(&updates[50..]));
     assert!(after < 0.8 * before, "{before} → {after}");
     assert!(updates.iter().all(|update| update.refused.is_none() && update.spread > 0.0));
@@ -77,7 +78,11 @@ fn a_restored_state_goes_on_bit_for_bit() {
         other.straight_through = straight_through;
         let mut other = learner(&other);
         run(&mut other, 0..10);
-        assert_eq!(other.state == whole.state, !straight_through, "the seed decides the samples, and nothing else");
+        assert_eq!(
+            other.state == whole.state,
+            !straight_through,
+            "the seed decides the samples, and nothing else"
+        );
     }
 }
 

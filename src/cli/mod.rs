@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{Error, Result};
 
+mod bench;
 mod bytes;
 mod config;
 mod inspect;
@@ -27,6 +28,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Time a frame and a learning window on this machine, and see how much memory they take
+    Bench(bench::BenchArgs),
     /// Show settings with their meaning, or check a file of them
     #[command(subcommand)]
     Config(config::Config),
@@ -54,6 +57,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<()> {
     match cli.command {
+        Command::Bench(args) => bench::run(&args),
         Command::Config(command) => config::run(command),
         Command::Inspect(command) => inspect::run(command),
         Command::Model(command) => model::run(command),

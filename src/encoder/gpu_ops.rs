@@ -6,9 +6,13 @@
 //! Values are f32 or f16, arithmetic is f32 in both; weights, their gradients and batch norms are always f32. With f16
 //! the weights are rounded for the matrix products alone, as cuBLAS multiplies numbers of one kind.
 
-use super::Storage;
+use std::sync::Arc;
+
 use super::ops::{At, AtMut, Moments, NormSize, NormSums, Ops, Product, Tail, Windows};
-use super::plan::{Activation, Shape};
+use super::plan::{Activation, Plan, Shape};
+use super::scaled::ScaledGradients;
+use super::stepwise::StepwiseEncoder;
+use super::{Storage, TrainingEncoder, TrainingOptions};
 use crate::kernels::cuda::Argument::{Input, Int, Output};
 use crate::kernels::cuda::geometry::{Groups, int};
 use crate::kernels::cuda::{Argument, Element, Gemm, Geometry, Gpu};
@@ -25,6 +29,24 @@ pub struct GpuOps<G: Gpu> {
     totals: Scratch<G::Buffer>,
     /// The weight of a product, rounded to `element` where that is not f32.
     weight: Scratch<G::Buffer>,
+}
+
+/// An executor of `plan` on a device, with values stored as `element`: f32, or f16 for half the memory traffic and the
+/// tensor cores. With f16 a gradient can leave the range of the format: the caller must look whether it is finite.
+pub fn gpu_encoder<G>(
+    plan: Arc<Plan>,
+    gpu: G,
+    element: Element,
+    options: TrainingOptions,
+) -> Result<Box<dyn TrainingEncoder + Send>>
+where
+    G: Gpu<Buffer: Send> + Send + 'static,
+{
+    let encoder = StepwiseEncoder::new(plan, GpuOps::new(gpu, element)?, options)?;
+    Ok(match element {
+        Element::F32 => Box::new(encoder),
+        Element::F16 | Element::Bf16 => Box::new(ScaledGradients::new(encoder)),
+    })
 }
 
 /// A buffer that grows to the largest need and is then used again and again.

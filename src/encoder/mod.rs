@@ -9,6 +9,7 @@
 
 pub mod architecture;
 pub mod card;
+pub mod device;
 pub mod fused;
 pub mod gpu_ops;
 pub mod host_ops;
@@ -19,6 +20,7 @@ pub mod parameters;
 pub mod plan;
 pub mod probe;
 mod pth;
+pub mod scaled;
 pub mod stepwise;
 pub mod weights;
 

@@ -137,7 +137,9 @@ impl Learner {
     pub fn update(&mut self, images: &[f32], frames: usize, stride: usize) -> Result<Update> {
         let numbers = frames * self.dimension;
         if frames == 0 || 2 * numbers > self.features.len() {
-            return Err(Error::input(format!("an update from {frames} frames; expected 1 to the window's length")));
+            return Err(Error::input(format!(
+                "an update from {frames} frames; expected 1 to the window's length"
+            )));
         }
         let mut times = Times::default();
         let mut clock = Instant::now();
@@ -145,7 +147,14 @@ impl Learner {
 
         let mut statistics = self.state.statistics.clone();
         let features = &mut self.features[..2 * numbers];
-        self.encoder.forward(&self.state.parameters, &mut statistics, images, 2 * frames, self.norm, features)?;
+        self.encoder.forward(
+            &self.state.parameters,
+            &mut statistics,
+            images,
+            2 * frames,
+            self.norm,
+            features,
+        )?;
         lap(&mut times.encode);
 
         if !features.iter().all(|feature| feature.is_finite()) {

@@ -32,7 +32,7 @@ const OFFSET: usize = 6;
 
 /// Numbers in [-1, 1] that f16 represents exactly, so that both precisions start from the same. The golden-ratio sequence
 /// never repeats and covers the interval evenly.
-fn numbers(len: usize, seed: usize) -> Vec<f32> {
+pub(crate) fn numbers(len: usize, seed: usize) -> Vec<f32> {
     let fraction = |i: usize| (i as f64 * 0.618_033_988_749_894_9 + seed as f64 * 0.414_213_562).fract();
     (0..len).map(|i| half::f16::from_f64(2.0 * fraction(i + 1) - 1.0).to_f32()).collect()
 }

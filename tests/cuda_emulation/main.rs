@@ -12,4 +12,5 @@
 mod case;
 mod controls;
 mod device;
+mod network;
 mod operations;

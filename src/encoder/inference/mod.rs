@@ -13,7 +13,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex};
 
-use self::steps::{Border, Step, StepKind, steps};
+use self::steps::{Step, StepKind, steps};
 use super::plan::{Activation, ConvKind, Plan, Readout, Unit};
 use super::{Parameters, Statistics};
 use crate::kernels::Aligned;
@@ -42,7 +42,8 @@ struct FoldedUnit {
 impl Folded {
     /// Folds the running statistics into the weights.
     pub fn new(plan: &Plan, parameters: &Parameters, statistics: &Statistics) -> Result<Self> {
-        let fits = parameters.specs() == &**plan.parameter_specs() && statistics.specs() == &**plan.statistic_specs();
+        let fits = parameters.specs() == &**plan.parameter_specs()
+            && statistics.specs() == &**plan.statistic_specs();
         if !fits {
             return Err(Error::input("the weights are those of another encoder"));
         }
@@ -114,7 +115,8 @@ pub struct Inference {
 impl Inference {
     /// An encoder of frames on `threads` threads (0 takes as many as the machine has).
     pub fn new(folded: Arc<Folded>, threads: usize) -> Result<Self> {
-        let threads = if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, usize::from) };
+        let threads =
+            if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, usize::from) };
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("infer-{index}"))
@@ -137,7 +139,10 @@ impl Inference {
     /// Goes on with other weights of the same encoder.
     pub fn replace(&mut self, folded: Arc<Folded>) -> Result<()> {
         let shapes = |plan: &Plan| {
-            plan.units.iter().map(|unit| (unit.conv, unit.in_shape, unit.out_shape, unit.pad)).collect::<Vec<_>>()
+            plan.units
+                .iter()
+                .map(|unit| (unit.conv, unit.in_shape, unit.out_shape, unit.pad))
+                .collect::<Vec<_>>()
         };
         if shapes(&folded.plan) != shapes(&self.folded.plan) {
             return Err(Error::input("the weights are those of another encoder"));
@@ -180,7 +185,9 @@ impl Inference {
                 StepKind::Pointwise => {
                     step.multiply(&self.folded, input, residual, &mut self.unpooled, &mut target);
                 }
-                StepKind::Depthwise(border) => step.filter(&self.folded, border, input, &self.bands, &mut target),
+                StepKind::Depthwise(border) => {
+                    step.filter(&self.folded, border, input, &self.bands, &mut target)
+                }
             }
             self.buffers[step.target] = target;
         }

@@ -126,7 +126,8 @@ pub(super) fn steps(plan: &Plan, threads: usize) -> (Vec<Step>, Vec<usize>) {
     let mut sizes: Vec<usize> = Vec::new();
     // Which value lies in which buffer.
     let mut places: Vec<Option<usize>> = Vec::new();
-    let place_of = |places: &[Option<usize>], value: usize| places.iter().position(|held| *held == Some(value));
+    let place_of =
+        |places: &[Option<usize>], value: usize| places.iter().position(|held| *held == Some(value));
     let mut number = 0;
     while let Some(first) = plan.units.get(number) {
         let fused = plan.units.get(number + 1).filter(|next| {
@@ -174,9 +175,9 @@ fn step(
         _ => StepKind::Pointwise,
     };
     let segments = match &kind {
-        StepKind::Full(border) => {
-            (0..3 * border.planes).map(|piece| piece / 3 * border.plane() + piece % 3 * border.line()).collect()
-        }
+        StepKind::Full(border) => (0..3 * border.planes)
+            .map(|piece| piece / 3 * border.plane() + piece % 3 * border.line())
+            .collect(),
         _ => panel_segments(first.in_shape.channels, first.in_shape.pixels()),
     };
     let size = padded(unit.conv_shape.channels) * unit.conv_shape.pixels();
@@ -198,7 +199,9 @@ fn step(
         segments,
         lines: task_lines(unit.conv_shape, threads),
         band: match &kind {
-            StepKind::Depthwise(border) => (band_lines(border, unit.stride) * unit.stride + 3) * border.line(),
+            StepKind::Depthwise(border) => {
+                (band_lines(border, unit.stride) * unit.stride + 3) * border.line()
+            }
             _ => 0,
         },
         unpooled: if unit.pool.is_some() { size } else { 0 },
@@ -214,7 +217,8 @@ fn step(
 /// Lines of a task: a divisor of the height, such that every thread gets several tasks, but none of less than a few lines.
 fn task_lines(shape: Shape, threads: usize) -> usize {
     let enough = |parts: usize| panels(shape.channels) * parts >= 4 * threads || shape.height / parts < 8;
-    let parts = (1..=shape.height).filter(|parts| shape.height.is_multiple_of(*parts)).find(|parts| enough(*parts));
+    let parts =
+        (1..=shape.height).filter(|parts| shape.height.is_multiple_of(*parts)).find(|parts| enough(*parts));
     shape.height / parts.unwrap_or(1)
 }
 

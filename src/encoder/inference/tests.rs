@@ -45,9 +45,12 @@ fn features_are_those_of_the_oracle() {
         (Architecture::Conv4 { channels: 1, last_relu: false }, 28, 28, Padding::Same),
     ] {
         let (plan, parameters, statistics, images) = example(architecture, height, width, padding);
-        let mut oracle =
-            StepwiseEncoder::new(Arc::new(plan.clone()), HostOps::<f32>::default(), TrainingOptions::default())
-                .unwrap();
+        let mut oracle = StepwiseEncoder::new(
+            Arc::new(plan.clone()),
+            HostOps::<f32>::default(),
+            TrainingOptions::default(),
+        )
+        .unwrap();
         let mut expected = vec![0.0; 2 * plan.features];
         oracle.evaluate(&parameters, &statistics, &images, &mut expected).unwrap();
         let folded = Arc::new(Folded::new(&plan, &parameters, &statistics).unwrap());
@@ -63,7 +66,11 @@ fn features_are_those_of_the_oracle() {
             }
             let error = crate::encoder::probe::relative_difference(&features, &expected);
             assert!(error < 1e-5, "{architecture:?} {height}x{width} on {threads} threads: {error:.1e}");
-            assert_eq!(reference.get_or_insert_with(|| features.clone()), &features, "threads change nothing");
+            assert_eq!(
+                reference.get_or_insert_with(|| features.clone()),
+                &features,
+                "threads change nothing"
+            );
         }
     }
 }

@@ -1,0 +1,223 @@
+//! `oupn-edge bench`: how fast this machine sees and learns.
+//!
+//! One learning window is timed by part (views, encode, memory, backward, Adam), one frame alone as the live path sees it,
+//! and the most memory that was held. Images and weights are made up from a seed; nothing is read but the clock.
+//!
+//! `--json` prints one line: `window_s` (the best of the repeats, all parts together), `views_s`, `encode_s`, `memory_s`,
+//! `backward_s`, `adam_s` (of that best repeat), `infer_p50_ms`, `infer_p95_ms`, `peak_rss_mb`, and the settings.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::json;
+
+use super::bytes::parse_bytes;
+use crate::config::{Preset, Settings};
+use crate::encoder::device::{ComputeDevice, DeviceChoice};
+use crate::encoder::fused::Fused;
+use crate::encoder::inference::{Folded, Inference};
+use crate::encoder::init::random_parameters;
+use crate::encoder::{NormMode, Plan, Storage, TrainingEncoder, TrainingOptions};
+use crate::learner::update::{Learner, Times};
+use crate::random::{Purpose, Random};
+use crate::views::{Pixels, Views};
+use crate::{Error, Result, device};
+
+#[derive(Debug, Args)]
+pub(super) struct BenchArgs {
+    /// Frames of the window; each is seen in two views
+    #[arg(long, default_value_t = 75, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    frames: u16,
+    /// Height and width of the images in pixels
+    #[arg(long, default_value_t = 224, value_parser = clap::value_parser!(u16).range(32..=1024))]
+    size: u16,
+    /// Width of MobileNet-V2
+    #[arg(long, default_value_t = 1.0)]
+    width: f64,
+    /// Threads; 0 takes as many as the machine has
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Windows to time; the best one counts
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    repeat: u16,
+    /// What the encoder may hold at once, beside weights and images
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
+    memory_budget: usize,
+    /// How block outputs are kept
+    #[arg(long, value_enum, default_value = "f32")]
+    storage: Storage,
+    /// Where the encoder trains
+    #[arg(long, value_enum, default_value = "auto")]
+    device: DeviceChoice,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Single frames that are timed.
+const FRAMES_TIMED: usize = 100;
+
+pub(super) fn run(args: &BenchArgs) -> Result<()> {
+    if args.threads > 0 {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(args.threads)
+            .build_global()
+            .map_err(|error| Error::Device(format!("{} threads cannot be had: {error}", args.threads)))?;
+    }
+    let settings = settings(args);
+    let plan = settings.plan()?;
+    let parameters = random_parameters(settings.architecture(), &plan, settings.seed);
+    let statistics = plan.fresh_statistics();
+
+    progress(args, "one frame at a time");
+    let folded = Arc::new(Folded::new(&plan, &parameters, &statistics)?);
+    let latencies = time_frames(folded, &plan, args.threads)?;
+
+    let encoder = encoder(args, &plan)?;
+    let mut learner = Learner::new(&settings, &plan, encoder, NormMode::Window, parameters, statistics)?;
+    let (views, times) = time_windows(args, &settings, &plan, &mut learner)?;
+    let peak = device::memory::read(Path::new("/")).peak_resident.unwrap_or_default();
+    report(args, &latencies, views, &times, peak)
+}
+
+fn settings(args: &BenchArgs) -> Settings {
+    let mut settings = Preset::Saycam.settings();
+    settings.window = usize::from(args.frames);
+    settings.stride = settings.window;
+    settings.encoder_width = args.width;
+    settings.image_height = usize::from(args.size);
+    settings.image_width = usize::from(args.size);
+    settings
+}
+
+fn encoder(args: &BenchArgs, plan: &Plan) -> Result<Box<dyn TrainingEncoder + Send>> {
+    let options = TrainingOptions {
+        memory_budget: args.memory_budget,
+        storage: args.storage,
+        ..TrainingOptions::default()
+    };
+    match args.device.open()? {
+        ComputeDevice::Cpu => Ok(Box::new(Fused::new(plan.clone(), options, args.threads)?)),
+        #[cfg(feature = "cuda")]
+        ComputeDevice::Cuda(gpu) => {
+            use crate::kernels::cuda::Element;
+            let element = match args.storage {
+                Storage::F32 => Element::F32,
+                Storage::F16 => Element::F16,
+                Storage::Bf16 => Element::Bf16,
+            };
+            crate::encoder::gpu_ops::gpu_encoder(Arc::new(plan.clone()), gpu, element, options)
+        }
+    }
+}
+
+/// Latencies of single frames, in ascending order.
+fn time_frames(folded: Arc<Folded>, plan: &Plan, threads: usize) -> Result<Vec<Duration>> {
+    let mut inference = Inference::new(folded, threads)?;
+    let mut embedding = vec![0.0; plan.features];
+    let mut random = Random::new(0, Purpose::World, 0);
+    let image: Vec<f32> = (0..plan.image.len()).map(|_| random.between(0.0, 1.0)).collect();
+    let mut latencies = Vec::with_capacity(FRAMES_TIMED);
+    for frame in 0..FRAMES_TIMED + 10 {
+        let start = Instant::now();
+        inference.embed(&image, &mut embedding)?;
+        // The first ones fill caches and page tables.
+        if frame >= 10 {
+            latencies.push(start.elapsed());
+        }
+    }
+    latencies.sort_unstable();
+    Ok(latencies)
+}
+
+/// The time of the views and of the other parts in the best window.
+fn time_windows(
+    args: &BenchArgs,
+    settings: &Settings,
+    plan: &Plan,
+    learner: &mut Learner,
+) -> Result<(Duration, Times)> {
+    let frames = settings.window;
+    let mut random = Random::new(0, Purpose::World, 1);
+    let pictures: Vec<Vec<u8>> =
+        (0..frames).map(|_| (0..plan.image.len()).map(|_| random.bits() as u8).collect()).collect();
+    let pictures: Vec<Pixels<'_>> = pictures.iter().map(|picture| Pixels::Bytes(picture)).collect();
+    let mut maker = Views::new(settings.views, settings.augmentation.recipe(), plan.image, settings.seed)?;
+    let mut images = vec![0.0; 2 * frames * plan.image.len()];
+    let mut best: Option<(Duration, Times)> = None;
+    for repeat in 0..args.repeat {
+        progress(args, &format!("window {} of {}", repeat + 1, args.repeat));
+        let start = Instant::now();
+        let (first, second) = images.split_at_mut(frames * plan.image.len());
+        maker.make(u64::from(repeat), &pictures, &[], first, second)?;
+        let views = start.elapsed();
+        let times = learner.update(&images, frames, frames)?.times;
+        let total = |(views, times): &(Duration, Times)| *views + times.total();
+        if best.as_ref().is_none_or(|best| views + times.total() < total(best)) {
+            best = Some((views, times));
+        }
+    }
+    progress(args, "");
+    best.ok_or_else(|| Error::input("no window was timed"))
+}
+
+/// One line that the next one overwrites, on a terminal only.
+fn progress(args: &BenchArgs, what: &str) {
+    let mut terminal = io::stderr();
+    if !args.json && terminal.is_terminal() {
+        // A terminal that has gone away is no reason to stop.
+        let _ = write!(terminal, "\r\x1b[2K{what}{}", if what.is_empty() { "" } else { " …" });
+        let _ = terminal.flush();
+    }
+}
+
+fn report(args: &BenchArgs, latencies: &[Duration], views: Duration, times: &Times, peak: u64) -> Result<()> {
+    let window = views + times.total();
+    let quantile = |part: usize| latencies.get(latencies.len() * part / 100).copied().unwrap_or_default();
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    let (p50, p95) = (milliseconds(quantile(50)), milliseconds(quantile(95)));
+    let threads = if args.threads > 0 { args.threads } else { rayon::current_num_threads() };
+    let peak_mb = peak >> 20;
+    let parts = [
+        ("views", views),
+        ("encode", times.encode),
+        ("memory", times.memory),
+        ("backward", times.backward),
+        ("adam", times.adam),
+    ];
+    let text = if args.json {
+        let mut line = json!({
+            "window_s": window.as_secs_f64(), "infer_p50_ms": p50, "infer_p95_ms": p95, "peak_rss_mb": peak_mb,
+            "frames": args.frames, "size": args.size, "width": args.width, "threads": threads,
+            "repeat": args.repeat, "memory_budget": args.memory_budget, "storage": args.storage,
+            "device": args.device, "version": env!("CARGO_PKG_VERSION"),
+        });
+        for (name, time) in parts {
+            line[format!("{name}_s")] = json!(time.as_secs_f64());
+        }
+        format!("{line}\n")
+    } else {
+        let mut text = format!(
+            "MobileNet-V2 ×{}, {}×{} pixels, {} thread(s)\n\n\
+             one frame   {p50:>8.1} ms   (95 % within {p95:.1} ms)\n\
+             one window  {:>8.2} s    ({} frames, two views; best of {})\n",
+            args.width,
+            args.size,
+            args.size,
+            threads,
+            window.as_secs_f64(),
+            args.frames,
+            args.repeat
+        );
+        for (name, time) in parts {
+            let share = 100.0 * time.as_secs_f64() / window.as_secs_f64().max(f64::MIN_POSITIVE);
+            text.push_str(&format!("  {name:<9} {:>8.2} s    {share:>4.1} %\n", time.as_secs_f64()));
+        }
+        text.push_str(&format!("most memory {peak_mb:>8} MiB\n"));
+        text
+    };
+    io::stdout().write_all(text.as_bytes()).map_err(|error| Error::io("standard output", error))
+}
