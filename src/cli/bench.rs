@@ -68,6 +68,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
             .map_err(|error| Error::Device(format!("{} threads cannot be had: {error}", args.threads)))?;
     }
     let settings = settings(args);
+    settings.validate()?;
     let plan = settings.plan()?;
     let parameters = random_parameters(settings.architecture(), &plan, settings.seed);
     let statistics = plan.fresh_statistics();
