@@ -77,6 +77,7 @@ mod record;
 mod recovery;
 mod segment;
 mod settings;
+mod worker;
 mod writer;
 
 #[cfg(test)]
