@@ -6,7 +6,19 @@ use std::process::Command;
 
 fn bench(more: &[&str]) -> std::process::Output {
     Command::new(env!("CARGO_BIN_EXE_oupn-edge"))
-        .args(["bench", "--frames", "3", "--size", "32", "--width", "0.35", "--repeat", "2", "--threads", "2"])
+        .args([
+            "bench",
+            "--frames",
+            "3",
+            "--size",
+            "32",
+            "--width",
+            "0.35",
+            "--repeat",
+            "2",
+            "--threads",
+            "2",
+        ])
         .args(["--device", "cpu"])
         .args(more)
         .output()
@@ -19,11 +31,13 @@ fn json_has_every_figure() {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let line: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     let number = |key: &str| line[key].as_f64().unwrap_or_else(|| panic!("no `{key}` in {line}"));
-    let parts: f64 = ["views_s", "encode_s", "memory_s", "backward_s", "adam_s"].iter().map(|key| number(key)).sum();
+    let parts: f64 =
+        ["views_s", "encode_s", "memory_s", "backward_s", "adam_s"].iter().map(|key| number(key)).sum();
     assert!((number("window_s") - parts).abs() < 1e-6, "the parts make up the window: {line}");
     assert!(number("infer_p50_ms") > 0.0 && number("infer_p95_ms") >= number("infer_p50_ms"));
     assert!(number("peak_rss_mb") >= 1.0);
-    for (key, value) in [("frames", 3.0), ("size", 32.0), ("width", 0.35), ("threads", 2.0), ("repeat", 2.0)] {
+    for (key, value) in [("frames", 3.0), ("size", 32.0), ("width", 0.35), ("threads", 2.0), ("repeat", 2.0)]
+    {
         assert_eq!(number(key), value);
     }
     assert_eq!((&line["storage"], &line["device"]), (&"f16".into(), &"cpu".into()));
@@ -40,8 +54,11 @@ fn the_table_reads_well() {
 
 #[test]
 fn nonsense_is_refused() {
-    for (flag, value) in [("--memory-budget", "much"), ("--size", "7"), ("--width", "-1"), ("--storage", "f8")] {
-        let run = Command::new(env!("CARGO_BIN_EXE_oupn-edge")).args(["bench", flag, value]).output().unwrap();
+    for (flag, value) in
+        [("--memory-budget", "much"), ("--size", "7"), ("--width", "-1"), ("--storage", "f8")]
+    {
+        let run =
+            Command::new(env!("CARGO_BIN_EXE_oupn-edge")).args(["bench", flag, value]).output().unwrap();
         assert_eq!(run.status.code(), Some(2), "{flag} {value}");
     }
 }

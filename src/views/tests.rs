@@ -209,7 +209,7 @@ fn the_object_is_where_the_mask_is() {
 
     // A mask in one column has no area: no crop ever covers it.
     pixels[2 * 8 + 5][3] = 0.0;
-    pixels[1 * 8 + 1][3] = 1.0;
+    pixels[8 + 1][3] = 1.0;
     let object = Object::Mask.find(6, 8, &pixels);
     let crop = Augmentation::Rooms.recipe().crop;
     for place in 0..50 {

@@ -23,10 +23,8 @@ fn example(
     let mut statistics = plan.fresh_statistics();
     let mut random = Random::new(9, Purpose::World, 0);
     for unit in &plan.units {
-        for (mean, variance) in [(unit.mean, unit.variance)] {
-            statistics.tensor_mut(mean).iter_mut().for_each(|m| *m = random.between(-0.3, 0.3));
-            statistics.tensor_mut(variance).iter_mut().for_each(|v| *v = random.between(0.2, 1.5));
-        }
+        statistics.tensor_mut(unit.mean).iter_mut().for_each(|m| *m = random.between(-0.3, 0.3));
+        statistics.tensor_mut(unit.variance).iter_mut().for_each(|v| *v = random.between(0.2, 1.5));
         parameters.tensor_mut(unit.gamma).iter_mut().for_each(|g| *g = random.between(0.5, 1.5));
         parameters.tensor_mut(unit.beta).iter_mut().for_each(|b| *b = random.between(-0.2, 0.5));
     }
