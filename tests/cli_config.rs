@@ -87,6 +87,15 @@ fn faults_are_one_line_and_exit_code_2() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("preset = \"rooms\" contradicts the preset asked for, saycam"));
 
-    assert_eq!(oupn_edge(&["config", "check", "no/such.toml"]).status.code(), Some(1));
+    assert_eq!(oupn_edge(&["config", "check", "no/such.toml"]).status.code(), Some(2));
     assert_eq!(oupn_edge(&["config", "show", "--preset", "kitchen"]).status.code(), Some(2));
+}
+
+/// The file that is installed on a device must be one that it accepts.
+#[test]
+fn the_devices_own_settings_are_valid() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/firmware-config/oupn-edge.toml");
+    let checked = oupn_edge(&["config", "check", path]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    assert!(text(&checked.stdout).contains("preset saycam"));
 }
