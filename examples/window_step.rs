@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use oupn_edge::Result;
@@ -26,7 +27,7 @@ fn main() -> Result<()> {
         width => Architecture::MobileNetV2 { width },
     };
     let batch_norm = BatchNorm { epsilon: 1e-3, momentum: 0.01 };
-    let plan = architecture.plan(size, size, Padding::Same, batch_norm)?;
+    let plan = Arc::new(architecture.plan(size, size, Padding::Same, batch_norm)?);
     let count = 2 * frames;
     let mut random = Random(1);
     let mut parameters = plan.zero_parameters();

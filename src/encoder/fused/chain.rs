@@ -17,7 +17,7 @@ use std::ops::Range;
 use super::bottleneck::{Input, filters, windows};
 use super::norm::{Mixture, Norm};
 use crate::encoder::parameters::Parameters;
-use crate::encoder::plan::{Activation, ConvKind, Plan, Shape, Unit};
+use crate::encoder::plan::{ConvKind, Plan, Shape, Unit};
 use crate::kernels::Aligned;
 use crate::kernels::depthwise::FILTER;
 use crate::kernels::gemm::{PANEL, pack, padded, panels};
@@ -114,13 +114,6 @@ impl Chain {
             gradient_at += if index < top { length } else { 0 };
         }
         let mut chain = Self { links };
-        if let Some(Source::Link(added)) = chain.top().add {
-            let linear = chain.links[added].unit.activation == Activation::None;
-            let read = chain.links.iter().any(|link| link.from == Source::Link(added));
-            if !linear || read {
-                return Err(Error::input("the CPU can train the addition of a linear value only"));
-            }
-        }
         // Gradients are handed down from the last unit to the first.
         for index in 0..chain.links.len() {
             let from = chain.links[index].from;
@@ -130,6 +123,16 @@ impl Chain {
             chain.links[index].last_reader = !chain.links[..index].iter().any(reads);
         }
         Ok(chain)
+    }
+
+    /// The unit whose value the last one adds, if nobody else reads it: then the addition alone makes its gradient.
+    fn only_added(&self) -> Option<usize> {
+        match self.top().add {
+            Some(Source::Link(added)) if !self.links.iter().any(|link| link.from == Source::Link(added)) => {
+                Some(added)
+            }
+            _ => None,
+        }
     }
 
     fn top(&self) -> &Link {

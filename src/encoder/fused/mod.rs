@@ -24,6 +24,7 @@ mod second;
 mod workers;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bottleneck::{Bottleneck, Input};
 use chain::Chain;
@@ -45,7 +46,7 @@ const NONE: Range<usize> = 0..0;
 /// A plan that trains on the CPU.
 #[derive(Debug)]
 pub struct Fused {
-    plan: Plan,
+    plan: Arc<Plan>,
     options: TrainingOptions,
     workers: Workers,
     threads: usize,
@@ -150,7 +151,7 @@ impl Block {
 
 impl Fused {
     /// An executor of `plan` on `threads` threads (0 takes as many as the machine has).
-    pub fn new(plan: Plan, options: TrainingOptions, threads: usize) -> Result<Self> {
+    pub fn new(plan: Arc<Plan>, options: TrainingOptions, threads: usize) -> Result<Self> {
         if options.frozen_blocks > plan.blocks.len() {
             return Err(Error::input(format!(
                 "{} blocks cannot be frozen: the encoder has {}",
@@ -370,7 +371,7 @@ impl TrainingEncoder for Fused {
                 return Err(Error::input("the gradient of the images needs as much room as the images"));
             }
             gradients.values.fill(0.0);
-            let Some(last) = layout.backward.last() else { return Ok(()) };
+            let Some(last) = layout.backward.get(frozen..).and_then(<[_]>::last) else { return Ok(()) };
             self.read_out_backward(&last.d_output, d_features);
             let mut call = Call {
                 plan: &self.plan,

@@ -50,16 +50,11 @@ impl Chain {
             d_images.fill(0.0);
         }
         let top = self.links.len() - 1;
-        let added = match self.top().add {
-            Some(Source::Link(added)) => Some(added),
-            Some(Source::Input) | None => None,
-        };
         self.pass(call, reading, None, d_images.as_deref_mut());
         let panels = self.top().panels();
         let sums = merge_gradients(call.groups, 0..panels);
         self.links[top].finish_norm(&sums, gradients);
-        if let Some(added) = added {
-            // Its gradient is the top's own, but its batch norm has seen other values.
+        if let Some(added) = self.only_added() {
             let sums = merge_gradients(call.groups, panels..2 * panels);
             self.links[added].finish_norm(&sums, gradients);
         }
@@ -188,16 +183,21 @@ impl Chain {
         if let Some(Source::Link(link)) = top.add {
             held[self.links[link].gradients()].copy_from_slice(dy);
         }
-        let Some((gradients, _)) = sums else { return };
-        let mut add_up = |link: &Link, at: usize| {
+        let mut unwanted = vec![GradientSums::default(); 2 * top.panels()];
+        let gradients = match sums {
+            Some((gradients, _)) => gradients,
+            None => &mut unwanted,
+        };
+        let mut add_up = |link: &Link, dy: &mut [f32], bounds: (f32, f32), at: usize| {
             let z = frame.values[link.values()].chunks_exact(pixels);
             for (panel, (dy, z)) in dy.chunks_exact_mut(pixels).zip(z).enumerate() {
-                activation_backward(dy, z, &link.norm.gate(panel, UNBOUNDED), &mut gradients[at + panel]);
+                activation_backward(dy, z, &link.norm.gate(panel, bounds), &mut gradients[at + panel]);
             }
         };
-        add_up(top, 0);
-        if let Some(Source::Link(link)) = top.add {
-            add_up(&self.links[link], top.panels());
+        add_up(top, dy, UNBOUNDED, 0);
+        if let Some(added) = self.only_added() {
+            let added = &self.links[added];
+            add_up(added, &mut held[added.gradients()], range(added.unit.activation), top.panels());
         }
     }
 

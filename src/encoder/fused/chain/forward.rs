@@ -186,15 +186,7 @@ impl Chain {
     pub(super) fn value(&self, link: &Link, input: &Input<'_>, frame: usize, values: &[f32], to: &mut [f32]) {
         match link.from {
             Source::Input => input.load_frame(frame, link.unit.in_shape, to),
-            Source::Link(from) => {
-                let from = &self.links[from];
-                let pixels = from.unit.conv_shape.pixels() * PANEL;
-                let bounds = range(from.unit.activation);
-                let z = values[from.values()].chunks_exact(pixels);
-                for (panel, (to, z)) in to.chunks_exact_mut(pixels).zip(z).enumerate() {
-                    affine(to, z, lane(&from.norm.scale, panel), lane(&from.norm.shift, panel), bounds);
-                }
-            }
+            Source::Link(from) => self.links[from].activated(values, to),
         }
     }
 
@@ -246,10 +238,11 @@ impl Chain {
             None => None,
             Some(Source::Input) => {
                 input.load_frame(frame, top.unit.conv_shape, added);
-                Some((&*added, None))
+                Some(&*added)
             }
             Some(Source::Link(link)) => {
-                Some((&values[self.links[link].values()], Some(&self.links[link].norm)))
+                self.links[link].activated(values, added);
+                Some(&*added)
             }
         };
         for panel in 0..top.panels() {
@@ -258,12 +251,7 @@ impl Chain {
             let (scale, shift) = (lane(&top.norm.scale, panel), lane(&top.norm.shift, panel));
             match other {
                 None => affine(to, z, scale, shift, kept::UNBOUNDED),
-                Some((other, None)) => combine(to, z, scale, &other[part], &[1.0; PANEL], shift),
-                Some((other, Some(norm))) => {
-                    let more = lane(&norm.shift, panel);
-                    let shift = std::array::from_fn(|c| shift[c] + more[c]);
-                    combine(to, z, scale, &other[part], lane(&norm.scale, panel), &shift);
-                }
+                Some(other) => combine(to, z, scale, &other[part], &[1.0; PANEL], shift),
             }
         }
     }
@@ -281,6 +269,16 @@ pub(super) fn window_rows<'a>(plane: &'a [f32], border: &Border, segments: &'a [
 }
 
 impl Link {
+    /// Its value: batch norm and activation.
+    fn activated(&self, values: &[f32], to: &mut [f32]) {
+        let pixels = self.unit.conv_shape.pixels() * PANEL;
+        let bounds = range(self.unit.activation);
+        let z = values[self.values()].chunks_exact(pixels);
+        for (panel, (to, z)) in to.chunks_exact_mut(pixels).zip(z).enumerate() {
+            affine(to, z, lane(&self.norm.scale, panel), lane(&self.norm.shift, panel), bounds);
+        }
+    }
+
     /// The border that a depthwise filter needs around what it reads.
     pub(super) fn filter_border(&self) -> Border {
         let (out, stride) = (self.unit.conv_shape, self.unit.stride);
