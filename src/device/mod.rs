@@ -1,6 +1,6 @@
 //! The machine underneath: clock, heat, power, GPU, memory, board and service manager.
 //!
-//! Everything is read from the kernel's files ([`sysfs`]) without a library or a daemon. What a machine does not have
+//! Everything is read from the kernel's files without a library or a daemon. What a machine does not have
 //! reads as `None` or as an empty list: a laptop has no power rails, and that is no error. Readers take the root
 //! folder, `/` on a device, so that tests read trees of Orin boards (tests/fixtures). What is done about a reading is
 //! decided elsewhere.

@@ -1,7 +1,8 @@
 //! The trace: the append-only log of everything that a run saw fit to say, one JSON line a record.
 //!
-//! It is the product of a recording: which category, when, how sure, what was created and forgotten, and what happened
-//! to camera, disk and learner meanwhile. `docs/TRACE.md` lists every record and field for those who read it.
+//! It is the product of a recording: which category, when, how sure, what was created and forgotten, and what
+//! happened to camera, disk and learner meanwhile. `docs/TRACE.md` lists every record and field for those who read
+//! it.
 //!
 //! # Constraints
 //! - A pulled plug, a kill or a full disk at any moment costs at most what was not yet reported durable, and never
@@ -12,27 +13,28 @@
 //! - Half-damaged is half-readable: each line carries its own checksum.
 //!
 //! # On disk (version 1)
-//! A folder of segments `trace-v1-00000001.jsonl`, `trace-v1-00000002.jsonl`, …, read in the order of their numbers.
-//! A segment is a sequence of lines, each one JSON object that ends with its checksum, then a newline:
+//! A folder of segments `trace-v1-00000001.jsonl`, `trace-v1-00000002.jsonl`, …, read in the order of their
+//! numbers. A segment is a sequence of lines, each one JSON object that ends with its checksum, then a newline:
 //! ```text
-//! {"seq":17,"boot":"0d2e…","mono_ns":5120034512,"wall":"2026-05-04T09:30:00.25Z","synced":true,"kind":"frame",…,"crc":"1a2b3c4d"}
+//! {"seq":17,"boot":"0d2e…","mono_ns":5120034512,"wall":"2026-05-04T09:30:00Z","synced":true,"kind":…,"crc":"1a2b3c4d"}
 //! ```
-//! `crc` is the CRC-32 (as in zlib) of the bytes before `,"crc"`, in eight hexadecimal digits. A line is at most
-//! 64 KiB long. Readers ignore fields and skip kinds that they do not know, so both can be added within a version;
-//! a change of meaning makes a new version, which older programs refuse to append to. Beside the segments:
+//! `crc` is the CRC-32 (as in zlib) of the bytes before `,"crc"`, in eight hexadecimal digits. A line is at most 64
+//! KiB long. Readers ignore fields and skip kinds that they do not know, so both can be added within a version; a
+//! change of meaning makes a new version, which older programs refuse to append to. Beside the segments:
 //! `forget-pending.json` while a `forget` is under way, `reserve` (see *Disk room*), and temporary files `.….tmp`.
 //!
 //! # Writing, and what is durable
-//! Records enter a queue of fixed length ([`Recorder::record`] never blocks on the disk) and a thread hands them to the
-//! kernel at once, so that a killed process loses nothing it has handed over. It syncs when [`TraceSettings::sync_interval`]
-//! has passed since the first record that is not durable yet (1 s), or [`TraceSettings::sync_records`] of them have gathered
-//! (256), and at once for records that end or begin something (start, stop, pause, resume, forget). [`Recorder::durable_seq`] is
-//! the number up to which everything is on the disk: file synced, and its name in the folder.
+//! Records enter a queue of fixed length ([`Recorder::record`] never blocks on the disk) and a thread hands them to
+//! the kernel at once, so that a killed process loses nothing it has handed over. It syncs when
+//! [`TraceSettings::sync_interval`] has passed since the first record that is not durable yet (1 s), or
+//! [`TraceSettings::sync_records`] of them have gathered (256), and at once for records that end or begin something
+//! (start, stop, pause, resume, forget). [`Recorder::durable_seq`] is the number up to which everything is on the
+//! disk: file synced, and its name in the folder.
 //!
-//! The lines since the last sync are kept in memory until it succeeds. When a write fails, the segment is cut back to
-//! what is durable and they are written again; when a *sync* fails, they are written again in a new segment, since the
-//! kernel calls pages clean that it could not write. It is tried again with growing pauses, up to
-//! 5 s; the first record after it works again says what the trouble was (`write_trouble`).
+//! The lines since the last sync are kept in memory until it succeeds. When a write fails, the segment is cut back
+//! to what is durable and they are written again; when a *sync* fails, they are written again in a new segment,
+//! since the kernel calls pages clean that it could not write. It is tried again with growing pauses, up to 5 s;
+//! the first record after it works again says what the trouble was (`write_trouble`).
 //!
 //! **A disk that stalls or fails** fills the buffer, then the queue. When the queue is full, further records are
 //! dropped, each with a number of its own, and the next one that gets in is preceded by `dropped`, which names the
@@ -45,26 +47,27 @@
 //! # Disk room
 //! Judged by free bytes ([`DiskSettings`]), every few seconds. *Low*: callers are to keep only what must be kept
 //! (no thumbnails, two checkpoints). *Critical*: nothing but the trace is to be written, and the reserve, a file
-//! that has held 64 MiB so far, is given back so that the trace stays writable longest; also at once when a write says
-//! that the disk is full. It is taken again when there is room. Each change of level is a `disk` record.
+//! that has held 64 MiB so far, is given back so that the trace stays writable longest; also at once when a write
+//! says that the disk is full. It is taken again when there is room. Each change of level is a `disk` record.
 //!
 //! # Opening: recovery
 //! The last segment is read through. What follows its last whole record (a torn line, zeros, damaged lines) is cut
-//! off, and if anything was, the first new record is `recovered`, with the number of bytes and lines; their numbers are
-//! not used again. What an interrupted sync had not brought to the disk leaves no mark; its numbers are used again.
-//! Damage before the last whole record stays where it is, for readers to report. Then everything found is synced.
-//! An interrupted `forget` is reported by [`Recovery::pending_forget`], for the caller to finish.
+//! off, and if anything was, the first new record is `recovered`, with the number of bytes and lines; their numbers
+//! are not used again. What an interrupted sync had not brought to the disk leaves no mark; its numbers are used
+//! again. Damage before the last whole record stays where it is, for readers to report. Then everything found is
+//! synced. An interrupted `forget` is reported by [`Recovery::pending_forget`], for the caller to finish.
 //!
 //! # Reading
-//! [`Reader`] goes through a folder, also that of a running recording, with a fixed amount of memory; it skips and counts damaged
-//! lines, recognises repeated ones (left by a failed sync) and reports each hole in the numbers with its cause.
+//! [`Reader`] goes through a folder, also that of a running recording, with a fixed amount of memory; it skips and
+//! counts damaged lines, recognises repeated ones (left by a failed sync) and reports each hole in the numbers with
+//! its cause.
 //!
 //! # Forgetting
 //! [`Recorder::begin_forget`] decides which records are younger than asked, notes that on the disk, and
-//! [`Recorder::finish_forget`] rewrites the segments that hold them, each replaced as a whole. Runs of removed records become one
-//! `forgotten` record; a `forget` record sums up. Interrupted anywhere, it is finished after the next start. Records
-//! of bookkeeping (start, stop, …) stay. Files are replaced, not overwritten: on flash the old blocks live on until the
-//! disk reuses them, so a data partition that must keep secrets has to be encrypted.
+//! [`Recorder::finish_forget`] rewrites the segments that hold them, each replaced as a whole. Runs of removed
+//! records become one `forgotten` record; a `forget` record sums up. Interrupted anywhere, it is finished after the
+//! next start. Records of bookkeeping (start, stop, …) stay. Files are replaced, not overwritten: on flash the old
+//! blocks live on until the disk reuses them, so a data partition that must keep secrets has to be encrypted.
 
 mod age;
 mod disk;
