@@ -55,7 +55,8 @@
 //! off, and if anything was, the first new record is `recovered`, with the number of bytes and lines; their numbers
 //! are not used again. What an interrupted sync had not brought to the disk leaves no mark; its numbers are used
 //! again. Damage before the last whole record stays where it is, for readers to report. Then everything found is
-//! synced. An interrupted `forget` is reported by [`Recovery::pending_forget`], for the caller to finish.
+//! synced; should that fail, the segment is replaced by a copy of it. An interrupted `forget` is reported by
+//! [`Recovery::pending_forget`], for the caller to finish.
 //!
 //! # Reading
 //! [`Reader`] goes through a folder, also that of a running recording, with a fixed amount of memory; it skips and
