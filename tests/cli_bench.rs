@@ -43,6 +43,18 @@ fn json_has_every_figure() {
     assert_eq!((&line["storage"], &line["device"]), (&"f16".into(), &"cpu".into()));
 }
 
+/// What the refusal asks for must be enough.
+#[test]
+fn a_budget_that_is_too_small_names_one_that_is_not() {
+    let run = bench(&["--memory-budget", "1M"]);
+    assert_eq!(run.status.code(), Some(2));
+    let said = String::from_utf8(run.stderr).unwrap();
+    let (_, enough) = said.trim_end().rsplit_once("at least ").unwrap_or_else(|| panic!("{said}"));
+    let enough = enough.replace(" MiB", "M");
+    let run = bench(&["--memory-budget", &enough]);
+    assert!(run.status.success(), "{enough}: {}", String::from_utf8_lossy(&run.stderr));
+}
+
 #[test]
 fn the_table_reads_well() {
     let run = bench(&[]);

@@ -44,7 +44,7 @@ pub(super) struct BenchArgs {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     repeat: u16,
     /// What the encoder may hold at once, beside weights and images
-    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "1400M", value_parser = parse_bytes)]
     memory_budget: usize,
     /// How block outputs are kept
     #[arg(long, value_enum, default_value = "f32")]

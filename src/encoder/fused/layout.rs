@@ -84,7 +84,8 @@ impl Layout {
         let budget = (options.memory_budget / size_of::<f32>()).saturating_sub(overhead);
         let frozen = options.frozen_blocks;
 
-        let least = peak(&lifetimes(&sizes, &vec![Choice::default(); sizes.len()], count, frozen));
+        let nothing_held = lifetimes(&sizes, &vec![Choice::default(); sizes.len()], count, frozen);
+        let least = peak(&nothing_held);
         // Places have gaps between them: if the first try does not fit, the next aims lower.
         for part in [1.0, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.5, 0.0] {
             let aim = least.max((budget as f64 * part) as usize);
@@ -94,15 +95,15 @@ impl Layout {
                 return Ok(Self::from_places(&sizes, &choices, places, total, count, frozen));
             }
         }
-        let needed = (least + overhead) * size_of::<f32>();
+        let (_, total) = place(&nothing_held);
+        let needed = (total + overhead) * size_of::<f32>();
         let shape = plan.image;
         Err(Error::input(format!(
             "a memory budget of {} MiB is too small: {count} images of {}x{} need at least {} MiB",
             options.memory_budget >> 20,
             shape.width,
             shape.height,
-            // A little more than the peak, for the gaps.
-            (needed + needed / 20).div_ceil(1 << 20)
+            needed.div_ceil(1 << 20)
         )))
     }
 
