@@ -1,5 +1,10 @@
 //! `oupn-edge inspect encoder`: an encoder's features, statistics and gradients on tensors from a file.
 //!
+//! The reference is the default, because it answers the question that a comparison with another implementation asks.
+//! What computes in f32 differs from it by rounding, 1e-5 of the features; and where rounding carries an activation
+//! across a bend of ReLU6, that pixel's gradient comes or goes, which can be some percent of a gradient. PyTorch's f32 does
+//! the same.
+//!
 //! Input and output are those of [`crate::encoder::probe`]. If the input file also holds what should come out, under the
 //! same names, the summary says how far the outcome is from it.
 
@@ -12,6 +17,7 @@ use serde_json::json;
 
 use super::bytes::parse_bytes;
 use crate::Result;
+use crate::encoder::fused::Fused;
 use crate::encoder::host_ops::HostOps;
 use crate::encoder::probe::{Probe, relative_difference};
 use crate::encoder::stepwise::StepwiseEncoder;
@@ -44,6 +50,8 @@ enum Executor {
     Reference,
     /// The same loops with values stored in f32
     Stepwise,
+    /// What trains on a CPU, in f32
+    Fused,
 }
 
 impl Executor {
@@ -52,6 +60,7 @@ impl Executor {
         Ok(match self {
             Self::Reference => Box::new(StepwiseEncoder::new(plan, HostOps::<f64>::default(), options)?),
             Self::Stepwise => Box::new(StepwiseEncoder::new(plan, HostOps::<f32>::default(), options)?),
+            Self::Fused => Box::new(Fused::new((*plan).clone(), options, 0)?),
         })
     }
 }
@@ -68,7 +77,7 @@ pub(super) fn run(args: &EncoderArgs) -> Result<()> {
 
 /// The largest difference of any tensor from the one of that name in the input file, how many there are, and its name.
 ///
-/// Differences are relative to the tensor's own size, or to a millionth of the largest of its kind (`grad.`, `train.`) if it
+/// Differences are relative to the tensor's own size, or to a ten-thousandth of the largest of its kind (`grad.`, `train.`) if it
 /// is smaller: gradients that vanish are rounding noise on both sides.
 fn comparison<'o>(outcome: &'o BTreeMap<String, Tensor>, file: &TensorFile) -> Option<(f64, usize, &'o str)> {
     let kind = |name: &str| name.split('.').next().map(str::to_owned).unwrap_or_default();
@@ -85,7 +94,7 @@ fn comparison<'o>(outcome: &'o BTreeMap<String, Tensor>, file: &TensorFile) -> O
         *most = most.max(size(right));
     }
     let differences = expected.iter().map(|(name, tensor, right)| {
-        let floor = 1e-6 * largest[&kind(name)] / size(right).max(f64::MIN_POSITIVE);
+        let floor = 1e-4 * largest[&kind(name)] / size(right).max(f64::MIN_POSITIVE);
         (relative_difference(&tensor.values, &right.values) / floor.max(1.0), name.as_str())
     });
     let (difference, name) = differences.max_by(|a, b| a.0.total_cmp(&b.0))?;
