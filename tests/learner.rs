@@ -25,7 +25,7 @@ fn settings(straight_through: bool) -> Settings {
 fn learner(settings: &Settings) -> Learner {
     let plan = settings.plan().unwrap();
     let parameters = random_parameters(settings.architecture(), &plan, 3);
-    let encoder = Fused::new(plan.clone(), TrainingOptions::default(), 2).unwrap();
+    let encoder = Fused::new(std::sync::Arc::new(plan.clone()), TrainingOptions::default(), 2).unwrap();
     let statistics = plan.fresh_statistics();
     Learner::new(settings, &plan, Box::new(encoder), NormMode::Window, parameters, statistics).unwrap()
 }

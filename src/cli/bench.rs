@@ -101,7 +101,7 @@ fn encoder(args: &BenchArgs, plan: &Plan) -> Result<Box<dyn TrainingEncoder + Se
         ..TrainingOptions::default()
     };
     match args.device.open()? {
-        ComputeDevice::Cpu => Ok(Box::new(Fused::new(plan.clone(), options, args.threads)?)),
+        ComputeDevice::Cpu => Ok(Box::new(Fused::new(Arc::new(plan.clone()), options, args.threads)?)),
         #[cfg(feature = "cuda")]
         ComputeDevice::Cuda(gpu) => {
             use crate::kernels::cuda::Element;

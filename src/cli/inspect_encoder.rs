@@ -60,7 +60,7 @@ impl Executor {
         Ok(match self {
             Self::Reference => Box::new(StepwiseEncoder::new(plan, HostOps::<f64>::default(), options)?),
             Self::Stepwise => Box::new(StepwiseEncoder::new(plan, HostOps::<f32>::default(), options)?),
-            Self::Fused => Box::new(Fused::new((*plan).clone(), options, 0)?),
+            Self::Fused => Box::new(Fused::new(plan, options, 0)?),
         })
     }
 }
