@@ -61,11 +61,11 @@ impl CudaGpu {
 }
 
 impl CudaBuffer {
-    fn from(&self, offset: usize) -> Result<CudaView<'_, u8>> {
+    fn at(&self, offset: usize) -> Result<CudaView<'_, u8>> {
         self.bytes.try_slice(offset * self.element.bytes()..).ok_or_else(out_of_bounds)
     }
 
-    fn from_mut(&mut self, offset: usize) -> Result<CudaViewMut<'_, u8>> {
+    fn at_mut(&mut self, offset: usize) -> Result<CudaViewMut<'_, u8>> {
         self.bytes.try_slice_mut(offset * self.element.bytes()..).ok_or_else(out_of_bounds)
     }
 
@@ -129,8 +129,8 @@ impl Gpu for CudaGpu {
         let mut prepared = Vec::with_capacity(arguments.len());
         for argument in arguments {
             prepared.push(match argument {
-                Argument::Input(buffer, offset) => Prepared::Input(buffer.from(*offset)?),
-                Argument::Output(buffer, offset) => Prepared::Output(buffer.from_mut(*offset)?),
+                Argument::Input(buffer, offset) => Prepared::Input(buffer.at(*offset)?),
+                Argument::Output(buffer, offset) => Prepared::Output(buffer.at_mut(*offset)?),
                 Argument::Int(value) => Prepared::Int(*value),
             });
         }
@@ -152,8 +152,8 @@ impl Gpu for CudaGpu {
         // emulation tests check for every launch of this crate. A kernel reaches the device's memory of this process
         // only, none of which Rust holds references into.
         #[allow(unsafe_code)]
-        unsafe { launch.launch(config) }.map_err(failed("launch a kernel"))?;
-        Ok(())
+        let launched = unsafe { launch.launch(config) };
+        launched.map(|_| ()).map_err(failed("launch a kernel"))
     }
 
     fn gemm(
@@ -169,7 +169,7 @@ impl Gpu for CudaGpu {
         };
         let Gemm { transpose_a, transpose_b, m, n, k, leading, beta } = *gemm;
         let types = [a.0.data_type(), b.0.data_type(), c.0.data_type()];
-        let (a, b, mut c) = (a.0.from(a.1)?, b.0.from(b.1)?, c.0.from_mut(c.1)?);
+        let (a, b, mut c) = (a.0.at(a.1)?, b.0.at(b.1)?, c.0.at_mut(c.1)?);
         let (a, _reads_a) = a.device_ptr(&self.stream);
         let (b, _reads_b) = b.device_ptr(&self.stream);
         let (c, _writes_c) = c.device_ptr_mut(&self.stream);
@@ -178,7 +178,7 @@ impl Gpu for CudaGpu {
         // outlive the call, which reads them at once; the three matrices lie in device memory that the guards keep
         // ordered, with extents that the emulation tests check.
         #[allow(unsafe_code)]
-        unsafe {
+        let multiplied = unsafe {
             gemm_ex(
                 *self.blas.handle(),
                 operation(transpose_a),
@@ -201,7 +201,7 @@ impl Gpu for CudaGpu {
                 sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
                 sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
             )
-        }
-        .map_err(|error| Error::Device(format!("cuBLAS cannot multiply: {error:?}")))
+        };
+        multiplied.map_err(|error| Error::Device(format!("cuBLAS cannot multiply: {error:?}")))
     }
 }
