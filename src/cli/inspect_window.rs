@@ -65,7 +65,7 @@ pub(super) fn run(args: &WindowArgs) -> Result<()> {
         })
         .map_err(|error| file.fault(error))?;
     tensors::write(&args.out, &results(&window, frames, slots, dimension), file.metadata().clone())?;
-    summarise(args, &window, frames, slots, dimension)
+    summarise(args, &rules, &window, frames, slots, dimension)
 }
 
 fn rules(file: &TensorFile) -> Result<Rules> {
@@ -161,6 +161,7 @@ fn scalars(window: &Window<f32>) -> [(&'static str, f64); 8] {
 
 fn summarise(
     args: &WindowArgs,
+    rules: &Rules,
     window: &Window<f32>,
     frames: usize,
     slots: usize,
@@ -185,12 +186,14 @@ fn summarise(
         format!(
             "window      {frames} frames, {dimension} numbers each, {slots} slots\n\
              categories  {created} founded, {in_use} slots in use afterwards\n\
-             loss        {:.6} = self {:.6}, entropy {:.6}, creation {:.6} (weighted), mean creation {:.4}\n\
+             loss        {:.6} = self {:.6} + {} × entropy {:.6} + {} × creation {:.6} (mean creation {:.4})\n\
              gradient    1/τ {:+.6}, β {:+.6}, γ {:+.6}, ‖∂h1‖ {norm_1:.6}, ‖∂h2‖ {norm_2:.6}\n\
              written     {}\n",
             losses.total,
             losses.self_supervised,
+            rules.entropy_weight,
             losses.entropy,
+            rules.creation_weight,
             losses.creation,
             losses.mean_creation,
             d.inv_tau,
