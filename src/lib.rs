@@ -25,6 +25,7 @@ pub mod kernels;
 pub mod learner;
 pub mod memory;
 pub mod random;
+pub mod run;
 pub mod storage;
 pub mod tensors;
 pub mod trace;

@@ -1,6 +1,6 @@
 //! Named tensors in safetensors files: the exchange format with other people's tools.
 //!
-//! Reading gives `f32` values whatever float type (or 64-bit integers) the file holds, and refuses what later code must not meet:
+//! Reading gives `f32` values whatever float type (or bytes, or 64-bit integers) the file holds, and refuses what later code must not meet:
 //! a truncated file, a missing or mis-shaped tensor, a NaN or infinity. Every refusal names the file and the tensor.
 
 use std::collections::{BTreeMap, HashMap};
@@ -48,7 +48,7 @@ impl TensorFile {
         for (name, view) in file.iter() {
             let values = to_f32(&view).ok_or_else(|| {
                 Error::input(format!(
-                    "{}: tensor `{name}` has type {:?}; expected a float type or I64",
+                    "{}: tensor `{name}` has type {:?}; expected a float type, U8 or I64",
                     path.display(),
                     view.dtype()
                 ))
@@ -131,6 +131,15 @@ pub fn write(
 
 /// The bytes of such a file.
 pub fn serialize(tensors: &BTreeMap<String, Tensor>, metadata: HashMap<String, String>) -> Result<Vec<u8>> {
+    serialize_with_pixels(tensors, &BTreeMap::new(), metadata)
+}
+
+/// The bytes of a file that also holds pixels, one byte each.
+pub fn serialize_with_pixels(
+    tensors: &BTreeMap<String, Tensor>,
+    pixels: &BTreeMap<String, (Vec<usize>, Vec<u8>)>,
+    metadata: HashMap<String, String>,
+) -> Result<Vec<u8>> {
     let invalid =
         |error: safetensors::SafeTensorError| Error::input(format!("cannot store tensors: {error}"));
     let bytes: Vec<Vec<u8>> = tensors
@@ -141,6 +150,9 @@ pub fn serialize(tensors: &BTreeMap<String, Tensor>, metadata: HashMap<String, S
     for ((name, tensor), bytes) in tensors.iter().zip(&bytes) {
         let view = TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).map_err(invalid)?;
         views.push((name.as_str(), view));
+    }
+    for (name, (shape, pixels)) in pixels {
+        views.push((name.as_str(), TensorView::new(Dtype::U8, shape.clone(), pixels).map_err(invalid)?));
     }
     safetensors::serialize(views, Some(metadata)).map_err(invalid)
 }
@@ -157,6 +169,7 @@ fn to_f32(view: &TensorView<'_>) -> Option<Vec<f32>> {
         Dtype::BF16 => {
             bytes.as_chunks::<2>().0.iter().map(|b| half::bf16::from_le_bytes(*b).to_f32()).collect()
         }
+        Dtype::U8 => bytes.iter().map(|b| f32::from(*b)).collect(),
         // PyTorch stores how many batches a batch norm has seen beside its statistics.
         Dtype::I64 => bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b) as f32).collect(),
         _ => return None,

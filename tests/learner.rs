@@ -4,7 +4,7 @@
 
 use oupn_edge::config::{Preset, Settings};
 use oupn_edge::encoder::init::random_parameters;
-use oupn_edge::encoder::{Fused, NormMode, TrainingOptions};
+use oupn_edge::encoder::{Fused, TrainingOptions};
 use oupn_edge::learner::update::{Learner, Update};
 use oupn_edge::random::{Purpose, Random};
 
@@ -27,7 +27,7 @@ fn learner(settings: &Settings) -> Learner {
     let parameters = random_parameters(settings.architecture(), &plan, 3);
     let encoder = Fused::new(std::sync::Arc::new(plan.clone()), TrainingOptions::default(), 2).unwrap();
     let statistics = plan.fresh_statistics();
-    Learner::new(settings, &plan, Box::new(encoder), NormMode::Window, parameters, statistics).unwrap()
+    Learner::new(settings, &plan, Box::new(encoder), parameters, statistics).unwrap()
 }
 
 /// Three kinds of stroke, each at a random place: view 1 of all frames, then view 2.
@@ -94,7 +94,7 @@ fn what_is_not_finite_is_not_applied() {
     let mut bad = images(2);
     bad[0] = f32::NAN;
     let update = learner.update(&bad, FRAMES, 4).unwrap();
-    assert!(update.refused.unwrap().contains("not finite"));
+    assert!(update.refused.unwrap().to_string().contains("not finite"));
     assert_eq!(learner.state, before);
     assert!(run(&mut learner, 2..3)[0].refused.is_none(), "and the next window is learned from");
 }

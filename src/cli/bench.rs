@@ -16,11 +16,10 @@ use serde_json::json;
 
 use super::bytes::parse_bytes;
 use crate::config::{Preset, Settings};
-use crate::encoder::device::{ComputeDevice, DeviceChoice};
-use crate::encoder::fused::Fused;
+use crate::encoder::device::DeviceChoice;
 use crate::encoder::inference::{Folded, Inference};
 use crate::encoder::init::random_parameters;
-use crate::encoder::{NormMode, Plan, Storage, TrainingEncoder, TrainingOptions};
+use crate::encoder::{Plan, Storage, TrainingEncoder, TrainingOptions};
 use crate::learner::update::{Learner, Times};
 use crate::random::{Purpose, Random};
 use crate::views::{Pixels, Views};
@@ -78,7 +77,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     let latencies = time_frames(folded, &plan, args.threads)?;
 
     let encoder = encoder(args, &plan)?;
-    let mut learner = Learner::new(&settings, &plan, encoder, NormMode::Window, parameters, statistics)?;
+    let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
     let (views, times) = time_windows(args, &settings, &plan, &mut learner)?;
     let peak = device::memory::read(Path::new("/")).peak_resident.unwrap_or_default();
     report(args, &latencies, views, &times, peak)
@@ -100,19 +99,7 @@ fn encoder(args: &BenchArgs, plan: &Plan) -> Result<Box<dyn TrainingEncoder + Se
         storage: args.storage,
         ..TrainingOptions::default()
     };
-    match args.device.open()? {
-        ComputeDevice::Cpu => Ok(Box::new(Fused::new(Arc::new(plan.clone()), options, args.threads)?)),
-        #[cfg(feature = "cuda")]
-        ComputeDevice::Cuda(gpu) => {
-            use crate::kernels::cuda::Element;
-            let element = match args.storage {
-                Storage::F32 => Element::F32,
-                Storage::F16 => Element::F16,
-                Storage::Bf16 => Element::Bf16,
-            };
-            crate::encoder::gpu_ops::gpu_encoder(Arc::new(plan.clone()), gpu, element, options)
-        }
-    }
+    args.device.open()?.training_encoder(Arc::new(plan.clone()), options, args.threads)
 }
 
 /// Latencies of single frames, in ascending order.

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::settings::{EncoderKind, ScheduleKind, Settings};
+use crate::encoder::NormMode;
 use crate::encoder::plan::Padding;
 use crate::memory::{PseudoLabel, Variant};
 use crate::views::{Augmentation, Pairing};
@@ -75,6 +76,7 @@ impl Preset {
             image_channels: 3,
             padding: Padding::Same,
             norm_epsilon: 1e-3,
+            norm_statistics: NormMode::Window,
             norm_momentum: 1e-3,
             learning_rate: 1e-3,
             inv_tau_learning_rate: 1e-3,

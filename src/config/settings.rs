@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::Limits::{self, OneOf, OneOfOrReal, Real, Rising, Switch, Whole, Wholes};
 use super::presets::Preset;
-use crate::encoder::Architecture;
 use crate::encoder::plan::{BatchNorm, Padding, Plan};
+use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
 use crate::memory::{Control, PseudoLabel, Rules, Variant};
 use crate::views::{Augmentation, Pairing};
@@ -123,6 +123,8 @@ settings! {
     padding: Padding, OneOf(&["same", "symmetric"]);
     /// Added to a variance before batch norm takes its root.
     norm_epsilon: f64, Real(Excluded(0.0), Included(1.0));
+    /// Which statistics batch norm uses while it learns: the window's own, or the running ones, which then stay.
+    norm_statistics: NormMode, OneOf(&["window", "running"]);
     /// Weight of a new window in batch norm's running statistics.
     norm_momentum: f64, Real(Excluded(0.0), Included(1.0));
 

@@ -4,9 +4,12 @@
 //! otherwise, saying so in one line of the log: a device that runs for days should not stay down over a driver, but
 //! nobody should wonder why it is slow. `cuda` insists, and fails where there is none.
 
+use std::sync::Arc;
+
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::{Fused, Plan, TrainingEncoder, TrainingOptions};
 #[cfg(any(test, not(feature = "cuda")))]
 use crate::Error;
 use crate::Result;
@@ -63,6 +66,36 @@ impl DeviceChoice {
                 Err(error) => (None, Some(format!("device auto: training on the CPU ({error})"))),
             }),
         }
+    }
+}
+
+impl ComputeDevice {
+    /// An executor of this plan on the device; `threads` (0: all) are the processor's.
+    pub fn training_encoder(
+        self,
+        plan: Arc<Plan>,
+        options: TrainingOptions,
+        threads: usize,
+    ) -> Result<Box<dyn TrainingEncoder + Send>> {
+        match self {
+            Self::Cpu => Ok(Box::new(Fused::new(plan, options, threads)?)),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(gpu) => {
+                use super::Storage;
+                use crate::kernels::cuda::Element;
+                let element = match options.storage {
+                    Storage::F32 => Element::F32,
+                    Storage::F16 => Element::F16,
+                    Storage::Bf16 => Element::Bf16,
+                };
+                super::gpu_ops::gpu_encoder(plan, gpu, element, options)
+            }
+        }
+    }
+
+    /// What it is called in messages and in the trace.
+    pub fn name(&self) -> String {
+        Named::name(self)
     }
 }
 

@@ -34,7 +34,8 @@ pub use weights::Weights;
 use crate::Result;
 
 /// Which statistics batch norm uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum NormMode {
     /// Those of all images of the call; the running statistics then move towards them. The running variance takes the
     /// unbiased variance, as PyTorch does, and the normalisation the biased one.

@@ -2,7 +2,7 @@
 //!
 //! A weight file is a safetensors file with PyTorch's parameter names and, in its metadata, the [card](super::card) of the
 //! model. Files without a card get one from beside them, or from those that come with the program, by their name.
-//! Classifiers and counters of batches are not the encoder's and are left out on reading.
+//! Classifiers, counters of batches and what a checkpoint holds beside the encoder are left out on reading.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -77,9 +77,10 @@ impl Weights {
     }
 }
 
-/// Tensors of a file that are no part of an encoder.
+/// Tensors of a file that are no part of an encoder: PyTorch's, and what a checkpoint holds beside the encoder.
 fn left_out(name: &str) -> bool {
-    name.starts_with("classifier.") || name.ends_with(".num_batches_tracked")
+    let beside = ["classifier.", "control.", "adam.", "memory.", "live.", "ring."];
+    beside.iter().any(|prefix| name.starts_with(prefix)) || name.ends_with(".num_batches_tracked")
 }
 
 fn read_tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, Option<String>)> {
@@ -191,9 +192,10 @@ fn take<Role>(tensors: &BTreeMap<String, Tensor>, to: &mut FlatTensors<Role>, fa
     }
 }
 
-fn put<Role>(tensors: &FlatTensors<Role>, to: &mut BTreeMap<String, Tensor>) {
-    for (index, TensorSpec { name, shape, .. }) in tensors.specs().iter().enumerate() {
-        let tensor = Tensor { shape: shape.clone(), values: tensors.tensor(index).to_vec() };
+/// Adds every tensor under its own name to what a file will hold.
+pub(crate) fn put<Role>(from: &FlatTensors<Role>, to: &mut BTreeMap<String, Tensor>) {
+    for (index, TensorSpec { name, shape, .. }) in from.specs().iter().enumerate() {
+        let tensor = Tensor { shape: shape.clone(), values: from.tensor(index).to_vec() };
         to.insert(name.clone(), tensor);
     }
 }

@@ -27,6 +27,9 @@ const EPSILON: f64 = 1e-7;
 /// its parameter for ever.
 const LARGEST_GRADIENT: f32 = 1e18;
 
+/// Updates after which the remembered gradients are a measure of the next one.
+const REMEMBERED: u64 = 20;
+
 /// The learning rates of one update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
@@ -111,6 +114,18 @@ impl Adam {
             control_first: [0.0; 3],
             control_second: [0.0; 3],
         }
+    }
+
+    /// Whether an encoder's gradient with this square length is an explosion: a thousand times as long as those
+    /// remembered. Nothing is said before [`REMEMBERED`] updates, when gradients still differ that much by nature, nor of
+    /// what is not finite, which [`Adam::update`] refuses.
+    pub fn is_far_too_long(&self, square: f64) -> bool {
+        if self.step < REMEMBERED {
+            return false;
+        }
+        let correction = 1.0 - DECAY_SECOND.powi(i32::try_from(self.step).unwrap_or(i32::MAX));
+        let usual = self.second.iter().map(|second| f64::from(*second)).sum::<f64>() / correction;
+        square.is_finite() && usual > 0.0 && square > usual * 1e6
     }
 
     /// One update of all groups, or of none if a gradient cannot be believed.

@@ -1,8 +1,9 @@
 //! The learner: what turns windows of frames into a better encoder.
 
 pub mod adam;
+pub mod saved;
 pub mod schedule;
+pub mod update;
 
 pub use adam::{Adam, Rates};
 pub use schedule::Schedule;
-pub mod update;

@@ -4,9 +4,10 @@
 //! update either happens completely or leaves the state as it was: a loss or gradient that is not finite is reported,
 //! never applied.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::adam::{Adam, Outcome, Rates};
+use super::adam::{Adam, Group, Outcome, Rates};
 use super::schedule::{Schedule, kappa};
 use crate::config::Settings;
 use crate::encoder::{NormMode, Parameters, Plan, Statistics, TrainingEncoder};
@@ -29,11 +30,35 @@ pub struct LearnerState {
     pub adam: Adam,
 }
 
+/// Why an update was not applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// An embedding was not finite.
+    EmbeddingNotFinite,
+    /// The loss was not finite.
+    LossNotFinite,
+    /// The gradient of this group was not finite.
+    GradientNotFinite(Group),
+    /// The encoder's gradient was far longer than those before it.
+    GradientTooLong,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmbeddingNotFinite => f.write_str("an embedding is not finite"),
+            Self::LossNotFinite => f.write_str("the loss is not finite"),
+            Self::GradientNotFinite(group) => write!(f, "the gradient of {group} is not finite"),
+            Self::GradientTooLong => f.write_str("the gradient is far longer than those before it"),
+        }
+    }
+}
+
 /// What an update did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
     /// Why the update was not applied, if it was not.
-    pub refused: Option<String>,
+    pub refused: Option<Refusal>,
     /// The loss terms before the update.
     pub losses: Losses,
     /// Categories founded within the window.
@@ -98,7 +123,6 @@ impl Learner {
         settings: &Settings,
         plan: &Plan,
         encoder: Box<dyn TrainingEncoder + Send>,
-        norm: NormMode,
         parameters: Parameters,
         statistics: Statistics,
     ) -> Result<Self> {
@@ -114,7 +138,7 @@ impl Learner {
                 gamma: settings.gamma_learning_rate,
             },
             seed: settings.seed,
-            norm,
+            norm: settings.norm_statistics,
             encoder,
             window: Window::new(settings.window, settings.slots, dimension)?,
             gradients: plan.zero_parameters(),
@@ -158,7 +182,7 @@ impl Learner {
         lap(&mut times.encode);
 
         if !features.iter().all(|feature| feature.is_finite()) {
-            return Ok(self.refusal("an embedding is not finite", times));
+            return Ok(self.report(Some(Refusal::EmbeddingNotFinite), times));
         }
         self.draw_noise(frames);
         let (first, second) = self.features[..2 * numbers].split_at(numbers);
@@ -183,7 +207,10 @@ impl Learner {
         lap(&mut times.backward);
 
         if !self.window.losses().total.is_finite() {
-            return Ok(self.refusal("the loss is not finite", times));
+            return Ok(self.report(Some(Refusal::LossNotFinite), times));
+        }
+        if self.state.adam.is_far_too_long(self.gradient_square()) {
+            return Ok(self.report(Some(Refusal::GradientTooLong), times));
         }
         let rates = self.rates.scaled(self.schedule.factor(self.state.adam.step));
         let state = &mut self.state;
@@ -196,18 +223,14 @@ impl Learner {
         )?;
         lap(&mut times.adam);
         if let Outcome::Refused(group) = outcome {
-            return Ok(self.refusal(&format!("the gradient of {group} is not finite or too large"), times));
+            return Ok(self.report(Some(Refusal::GradientNotFinite(group)), times));
         }
         state.statistics = statistics;
         state.memory.clone_from(self.window.memory_after_stride());
         Ok(self.report(None, times))
     }
 
-    fn refusal(&self, why: &str, times: Times) -> Update {
-        self.report(Some(why.to_owned()), times)
-    }
-
-    fn report(&self, refused: Option<String>, times: Times) -> Update {
+    fn report(&self, refused: Option<Refusal>, times: Times) -> Update {
         let outcomes = self.window.outcomes();
         let numbers = 2 * outcomes.len() * self.dimension;
         Update {
@@ -216,9 +239,13 @@ impl Learner {
             created: outcomes.iter().filter(|outcome| outcome.created).count(),
             in_use: self.state.memory.in_use(),
             spread: spread(&self.features[..numbers], self.dimension),
-            gradient_norm: self.gradients.values.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt(),
+            gradient_norm: self.gradient_square().sqrt(),
             times,
         }
+    }
+
+    fn gradient_square(&self) -> f64 {
+        self.gradients.values.iter().map(|g| f64::from(*g).powi(2)).sum()
     }
 
     /// The random numbers of this update: a function of seed and step alone.
