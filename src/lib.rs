@@ -15,12 +15,14 @@
 //! # Ok::<(), oupn_edge::Error>(())
 //! ```
 
+pub mod camera;
 pub mod cli;
 pub mod config;
 pub mod device;
 pub mod encoder;
 pub mod error;
 pub mod eval;
+pub mod frame;
 pub mod kernels;
 pub mod learner;
 pub mod memory;
