@@ -4,8 +4,15 @@
 //! frame is worth, when one is sampled and what is learned from it is decided elsewhere. Bad pixels are never an error
 //! of the run: they are counted and skipped ([`Counters`]).
 
+mod listing;
 mod name;
+mod natural;
+mod pictures;
+mod pipe;
 pub mod rooms;
+#[cfg(test)]
+mod tests;
+mod y4m;
 
 use crate::Result;
 use crate::frame::PixelFormat;

@@ -1,8 +1,11 @@
 //! How a source of frames is named on the command line.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::pictures::Pictures;
+use super::pipe::Pipe;
 use super::{Options, Source, rooms};
 use crate::{Error, Result};
 
@@ -11,6 +14,12 @@ use crate::{Error, Result};
 pub enum Camera {
     /// The built-in world of this seed: `rooms` or `rooms:SEED`.
     Rooms(u64),
+    /// A program that writes frames: `pipe:COMMAND`.
+    Pipe(String),
+    /// Standard input: `-`.
+    StandardInput,
+    /// A folder of pictures or a zip archive of them.
+    Path(PathBuf),
 }
 
 impl Camera {
@@ -19,10 +28,30 @@ impl Camera {
     /// # Errors
     ///
     /// It is not there, is in use, is not what its name says, or offers nothing that fits the options.
-    pub fn open(&self, _options: &Options) -> Result<Box<dyn Source + Send>> {
-        match self {
-            Self::Rooms(seed) => Ok(Box::new(rooms::Walk::new(*seed))),
-        }
+    pub fn open(&self, options: &Options) -> Result<Box<dyn Source + Send>> {
+        Ok(match self {
+            Self::Rooms(seed) => Box::new(rooms::Walk::new(*seed)),
+            Self::Pipe(command) => Box::new(Pipe::command(command, options)?),
+            Self::StandardInput => Box::new(Pipe::standard_input(options)?),
+            Self::Path(path) => return open_path(path, options),
+        })
+    }
+}
+
+/// What a path leads to decides what it is.
+fn open_path(path: &Path, options: &Options) -> Result<Box<dyn Source + Send>> {
+    let about = std::fs::metadata(path).map_err(|error| Error::io(path, error))?;
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    if about.is_dir() {
+        Ok(Box::new(Pictures::folder(path, options)?))
+    } else if about.is_file() && extension.is_some_and(|extension| extension.eq_ignore_ascii_case("zip")) {
+        Ok(Box::new(Pictures::zip(path, options)?))
+    } else {
+        Err(Error::input(format!(
+            "{0} is not a source of frames; a video comes in as --camera 'pipe:ffmpeg -loglevel error -i {0} -f yuv4mpegpipe \
+             -pix_fmt yuv420p -'",
+            path.display()
+        )))
     }
 }
 
@@ -30,18 +59,23 @@ impl FromStr for Camera {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        if name == "rooms" {
-            return Ok(Self::Rooms(0));
-        }
-        if let Some(seed) = name.strip_prefix("rooms:") {
-            let seed = seed.parse().map_err(|_| {
+        match name.split_once(':') {
+            Some(("rooms", seed)) => seed.parse().map(Self::Rooms).map_err(|_| {
                 Error::input(format!(
-                    "\"{name}\": the seed of the built-in world must be a whole number, as in rooms:7"
+                    "\"{name}\": the built-in world's seed is a whole number, as in rooms:7"
                 ))
-            })?;
-            return Ok(Self::Rooms(seed));
+            }),
+            Some(("pipe", command)) if command.trim().is_empty() => Err(Error::input(
+                "pipe: needs a command that writes frames, as in 'pipe:ffmpeg -i film.mp4 -f yuv4mpegpipe -'",
+            )),
+            Some(("pipe", command)) => Ok(Self::Pipe(command.to_owned())),
+            _ if name == "rooms" => Ok(Self::Rooms(0)),
+            _ if name == "-" => Ok(Self::StandardInput),
+            _ if name.is_empty() || name.contains('\0') => {
+                Err(Error::input("the name of the camera is empty"))
+            }
+            _ => Ok(Self::Path(PathBuf::from(name))),
         }
-        Err(Error::input(format!("\"{name}\" is no source of frames; use rooms or rooms:SEED")))
     }
 }
 
@@ -49,6 +83,9 @@ impl fmt::Display for Camera {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rooms(seed) => write!(f, "rooms:{seed}"),
+            Self::Pipe(command) => write!(f, "pipe:{command}"),
+            Self::StandardInput => f.write_str("-"),
+            Self::Path(path) => path.display().fmt(f),
         }
     }
 }

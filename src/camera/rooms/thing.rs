@@ -50,7 +50,7 @@ impl Thing {
             let pattern = Pattern::new(random, kind, purity);
             textures.push(Texture::new(SIZE, SIZE, |x, y| pattern.at(x, y)));
         }
-        let (sine, cosine) = sine_cosine(f64::from(random.between(0.0, 6.28)));
+        let (sine, cosine) = sine_cosine(f64::from(random.between(0.0, std::f32::consts::TAU)));
         let turn = (cosine as f32, sine as f32);
         let parts = build(random, number % BUILDS)
             .into_iter()

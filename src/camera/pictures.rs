@@ -1,0 +1,246 @@
+//! Recordings as pictures: a folder of them, or a zip archive.
+//!
+//! Frame n is the n-th picture of the [listing](super::listing), readable or not: an unreadable one is counted and passed over,
+//! and those after it keep their numbers, so that a resumed run goes on where it was.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use zip::ZipArchive;
+
+use super::listing::{self, Entry, MOST, TIMES};
+use super::{Counters, Frame, Kind, Next, Options, Source};
+use crate::frame::picture;
+use crate::{Error, Result};
+
+/// No picture file read here is larger; it also stops archives that unpack without end.
+const LARGEST_FILE: u64 = 256 << 20;
+
+/// No list of times is larger.
+const LARGEST_LIST: u64 = 512 << 20;
+
+/// Of this many bad pictures each is logged, of more only the number.
+const NAMED: u64 = 10;
+
+/// A recording that is read picture by picture.
+#[derive(Debug)]
+pub(super) struct Pictures {
+    place: PathBuf,
+    store: Store,
+    entries: Vec<Entry>,
+    rate: Option<f64>,
+    next: usize,
+    counters: Counters,
+    file: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Store {
+    Folder,
+    Zip(Box<ZipArchive<BufReader<File>>>),
+}
+
+impl Pictures {
+    /// The pictures of a folder.
+    pub(super) fn folder(place: &Path, options: &Options) -> Result<Self> {
+        let entries = match folder_times(place)? {
+            Some(entries) => entries,
+            None => listing::in_order(folder_names(place)?.into_iter()),
+        };
+        Self::new(place, Store::Folder, entries, options)
+    }
+
+    /// The pictures of a zip archive.
+    pub(super) fn zip(place: &Path, options: &Options) -> Result<Self> {
+        let file = File::open(place).map_err(|error| Error::io(place, error))?;
+        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {
+            Error::input(format!(
+                "{}: not a readable zip archive ({error}); pack the pictures again",
+                place.display()
+            ))
+        })?;
+        if archive.len() > MOST {
+            return Err(Error::input(format!(
+                "{}: more than {MOST} entries; split the archive",
+                place.display()
+            )));
+        }
+        let names: Vec<String> =
+            archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
+        let times =
+            names.iter().filter(|name| name.rsplit('/').next() == Some(TIMES)).min_by_key(|name| name.len());
+        let entries = match times {
+            None => listing::in_order(names.into_iter()),
+            Some(times) => {
+                let mut text = Vec::new();
+                let read = archive
+                    .by_name(times)
+                    .map_err(std::io::Error::other)
+                    .and_then(|file| file.take(LARGEST_LIST).read_to_end(&mut text));
+                read.map_err(|error| Error::io(place.join(times), error))?;
+                let above = times.strip_suffix(TIMES).unwrap_or_default();
+                let shown = place.join(times).display().to_string();
+                listing::timed(&String::from_utf8_lossy(&text), &shown, |path| {
+                    Some(format!("{above}{path}"))
+                })?
+            }
+        };
+        Self::new(place, Store::Zip(Box::new(archive)), entries, options)
+    }
+
+    fn new(place: &Path, store: Store, entries: Vec<Entry>, options: &Options) -> Result<Self> {
+        if entries.is_empty() {
+            return Err(Error::input(format!(
+                "{}: no pictures; a recording is made of .jpg or .png files",
+                place.display()
+            )));
+        }
+        let rate = listing::rate(&entries).or(options.rate);
+        Ok(Self {
+            place: place.to_path_buf(),
+            store,
+            entries,
+            rate,
+            next: 0,
+            counters: Counters::default(),
+            file: Vec::new(),
+        })
+    }
+
+    /// Reads the bytes of a picture into `self.file`.
+    fn read(&mut self, index: usize) -> Result<()> {
+        self.file.clear();
+        let Some(Entry { name, .. }) = self.entries.get(index) else {
+            return Err(Error::input("past the end of the recording"));
+        };
+        let path = self.place.join(name);
+        let read = match &mut self.store {
+            Store::Folder => {
+                File::open(&path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut self.file))
+            }
+            Store::Zip(archive) => archive
+                .by_name(name)
+                .map_err(std::io::Error::other)
+                .and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut self.file)),
+        };
+        read.map(|_| ()).map_err(|error| Error::io(path, error))
+    }
+}
+
+/// Order and times from a list in the folder, or from one above that names pictures in this folder.
+fn folder_times(place: &Path) -> Result<Option<Vec<Entry>>> {
+    let read = |path: &Path| -> Result<Option<String>> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(path, error)),
+        };
+        let mut text = Vec::new();
+        file.take(LARGEST_LIST).read_to_end(&mut text).map_err(|error| Error::io(path, error))?;
+        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+    };
+    let own = place.join(TIMES);
+    if let Some(text) = read(&own)? {
+        return listing::timed(&text, &own.display().to_string(), |path| Some(path.to_owned())).map(Some);
+    }
+    // A relative path may end in `..` or be empty: the real one has a name and a parent.
+    let Ok(real) = place.canonicalize() else { return Ok(None) };
+    let (Some(above), Some(name)) = (real.parent(), real.file_name().and_then(|name| name.to_str())) else {
+        return Ok(None);
+    };
+    let list = above.join(TIMES);
+    let Some(text) = read(&list)? else { return Ok(None) };
+    let inside = |path: &str| Some(path.strip_prefix(name)?.strip_prefix('/')?.to_owned());
+    let entries = listing::timed(&text, &list.display().to_string(), inside)?;
+    Ok(Some(entries).filter(|entries| !entries.is_empty()))
+}
+
+fn folder_names(place: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(place).map_err(|error| Error::io(place, error))? {
+        let entry = entry.map_err(|error| Error::io(place, error))?;
+        // A name that is not text cannot be a picture that any camera wrote.
+        if let Some(name) = entry.file_name().to_str() {
+            names.push(name.to_owned());
+        }
+        if names.len() > MOST {
+            return Err(Error::input(format!(
+                "{}: more than {MOST} files; split the recording",
+                place.display()
+            )));
+        }
+    }
+    Ok(names)
+}
+
+impl Source for Pictures {
+    fn kind(&self) -> Kind {
+        Kind::Recorded
+    }
+
+    fn identity(&self) -> String {
+        self.place.display().to_string()
+    }
+
+    fn describe(&self) -> String {
+        let times = if self.entries.iter().any(|entry| entry.time_ns.is_some()) { " with times" } else { "" };
+        format!("{}: {} pictures{times}", self.place.display(), self.entries.len())
+    }
+
+    fn next(&mut self, frame: &mut Frame) -> Result<Next> {
+        let index = self.next;
+        if index >= self.entries.len() {
+            return Ok(Next::End);
+        }
+        self.next += 1;
+        let decoded = self.read(index).and_then(|()| picture(&self.file, &mut frame.rgb));
+        let (name, time) = match self.entries.get(index) {
+            Some(entry) => (entry.name.as_str(), entry.time_ns),
+            None => return Ok(Next::End),
+        };
+        match decoded {
+            Ok((width, height)) => {
+                self.counters.frames += 1;
+                (frame.width, frame.height, frame.sequence) = (width, height, index as u64);
+                frame.monotonic_ns = super::now();
+                let by_rate = self.rate.map(|rate| (index as f64 / rate * 1e9) as u64);
+                frame.recorded_ns = time.or(by_rate);
+                (frame.truth, frame.mask) = (None, None);
+                Ok(Next::Frame)
+            }
+            Err(error) => {
+                self.counters.corrupt += 1;
+                match self.counters.corrupt {
+                    1..NAMED => log::warn!("{}: {name}: {error}; skipped", self.place.display()),
+                    NAMED => {
+                        log::warn!("{}: more unreadable pictures are only counted", self.place.display())
+                    }
+                    _ => {}
+                }
+                Ok(Next::Nothing)
+            }
+        }
+    }
+
+    fn seek(&mut self, sequence: u64) -> Result<()> {
+        let index = usize::try_from(sequence).unwrap_or(usize::MAX);
+        if index > self.entries.len() {
+            return Err(Error::input(format!(
+                "{} has {} pictures and cannot go on at number {sequence}; was it the recording of this run?",
+                self.place.display(),
+                self.entries.len()
+            )));
+        }
+        self.next = index;
+        Ok(())
+    }
+
+    fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}

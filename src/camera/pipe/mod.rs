@@ -1,0 +1,325 @@
+//! Frames from a program: `pipe:COMMAND`, or `-` for whatever writes to standard input.
+//!
+//! The stream is Y4M, known by its first bytes, or raw red-green-blue pixels of the size given by `--resolution`. It is
+//! the way in for CSI cameras (GStreamer) and video files (ffmpeg). A command runs in a process group of its own, which
+//! is ended with the source; what it says on standard error goes to the log, and its last line into the message if it
+//! fails.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::{Counters, Frame, Kind, Next, Options, Source, y4m};
+use crate::frame::LARGEST_SIDE;
+use crate::{Error, Result};
+
+#[cfg(test)]
+mod tests;
+
+/// How often an ending program is looked at, 20 ms apart.
+const PATIENCE: usize = 100;
+
+/// A program's output, frame by frame.
+pub(super) struct Pipe {
+    name: String,
+    reader: BufReader<Box<dyn Read + Send>>,
+    program: Option<Program>,
+    pixels: Pixels,
+    rate: Option<f64>,
+    live: bool,
+    next: u64,
+    counters: Counters,
+    bytes: Vec<u8>,
+}
+
+/// How the frames are written.
+#[derive(Clone, Copy, Debug)]
+enum Pixels {
+    Rgb { width: usize, height: usize },
+    Y4m(y4m::Header),
+}
+
+/// What reading one frame's bytes came to.
+enum Bytes {
+    Whole,
+    /// The stream ended before this frame began.
+    End,
+    /// The stream ended within this frame.
+    Torn,
+}
+
+impl Pipe {
+    /// Starts a command of the shell.
+    pub(super) fn command(command: &str, options: &Options) -> Result<Self> {
+        let (program, output) = Program::start(command)?;
+        Self::new(format!("pipe:{command}"), Box::new(output), Some(program), options)
+    }
+
+    /// Reads standard input.
+    pub(super) fn standard_input(options: &Options) -> Result<Self> {
+        Self::new("-".to_owned(), Box::new(std::io::stdin()), None, options)
+    }
+
+    pub(super) fn new(
+        name: String,
+        input: Box<dyn Read + Send>,
+        mut program: Option<Program>,
+        options: &Options,
+    ) -> Result<Self> {
+        let mut input = input;
+        let mut start = Vec::new();
+        let magic_length = y4m::MAGIC.len() as u64;
+        (&mut input).take(magic_length).read_to_end(&mut start).map_err(|error| Error::io(&name, error))?;
+        let (empty, magic) = (start.is_empty(), start == y4m::MAGIC);
+        let input: Box<dyn Read + Send> = Box::new(std::io::Cursor::new(start).chain(input));
+        let mut reader = BufReader::with_capacity(1 << 16, input);
+        let pixels = match options.resolution {
+            _ if magic => Pixels::Y4m(y4m::parse(&line(&mut reader, &name)?)?),
+            _ if empty => {
+                program.as_mut().map_or(Ok(()), |program| program.ended(&name))?;
+                return Err(Error::input(format!("{name}: no frame came; the program wrote nothing")));
+            }
+            Some((width, height)) => {
+                let (width, height) = (width as usize, height as usize);
+                if !(1..=LARGEST_SIDE).contains(&width) || !(1..=LARGEST_SIDE).contains(&height) {
+                    return Err(Error::input(format!("{name}: frames cannot have {width}x{height} pixels")));
+                }
+                Pixels::Rgb { width, height }
+            }
+            None => {
+                return Err(Error::input(format!(
+                    "{name}: the stream is not Y4M; write Y4M, or raw RGB24 and say its size with --resolution 640x480"
+                )));
+            }
+        };
+        let rate = match pixels {
+            Pixels::Y4m(header) => header.rate.or(options.rate),
+            Pixels::Rgb { .. } => options.rate,
+        };
+        Ok(Self {
+            name,
+            reader,
+            program,
+            pixels,
+            rate,
+            live: options.live_pipe,
+            next: 0,
+            counters: Counters::default(),
+            bytes: Vec::new(),
+        })
+    }
+
+    fn size(&self) -> (usize, usize) {
+        match self.pixels {
+            Pixels::Rgb { width, height } => (width, height),
+            Pixels::Y4m(header) => (header.planes.width, header.planes.height),
+        }
+    }
+
+    /// Reads the bytes of the next frame into `self.bytes`.
+    fn read(&mut self) -> std::io::Result<Bytes> {
+        if self.reader.fill_buf()?.is_empty() {
+            return Ok(Bytes::End);
+        }
+        let length = match self.pixels {
+            Pixels::Rgb { width, height } => width * height * 3,
+            Pixels::Y4m(header) => {
+                let mut line = Vec::new();
+                (&mut self.reader).take(y4m::LONGEST_LINE as u64).read_until(b'\n', &mut line)?;
+                if !line.starts_with(b"FRAME") || !line.ends_with(b"\n") {
+                    let text = format!("after frame {} no other follows, but something else", self.next);
+                    return Err(std::io::Error::new(ErrorKind::InvalidData, text));
+                }
+                header.planes.bytes().unwrap_or(0)
+            }
+        };
+        self.bytes.resize(length, 0);
+        match self.reader.read_exact(&mut self.bytes) {
+            Ok(()) => Ok(Bytes::Whole),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(Bytes::Torn),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn end(&mut self) -> Result<Next> {
+        if let Some(program) = &mut self.program {
+            program.ended(&self.name)?;
+        }
+        Ok(Next::End)
+    }
+}
+
+impl Source for Pipe {
+    fn kind(&self) -> Kind {
+        if self.live { Kind::Live } else { Kind::Recorded }
+    }
+
+    fn identity(&self) -> String {
+        self.name.clone()
+    }
+
+    fn describe(&self) -> String {
+        let (width, height) = self.size();
+        let format = match self.pixels {
+            Pixels::Rgb { .. } => "raw RGB",
+            Pixels::Y4m(_) => "Y4M",
+        };
+        format!("{}: {format} frames of {width}x{height}", self.name)
+    }
+
+    fn next(&mut self, frame: &mut Frame) -> Result<Next> {
+        match self.read().map_err(|error| Error::io(&self.name, error))? {
+            Bytes::End => return self.end(),
+            Bytes::Torn => {
+                self.counters.corrupt += 1;
+                return self.end();
+            }
+            Bytes::Whole => {}
+        }
+        let sequence = self.next;
+        self.next += 1;
+        match self.pixels {
+            Pixels::Rgb { .. } => std::mem::swap(&mut frame.rgb, &mut self.bytes),
+            Pixels::Y4m(header) => {
+                if header.planes.rgb(&self.bytes, &mut frame.rgb).is_none() {
+                    self.counters.corrupt += 1;
+                    return Ok(Next::Nothing);
+                }
+            }
+        }
+        (frame.width, frame.height) = self.size();
+        frame.sequence = sequence;
+        frame.monotonic_ns = super::now();
+        frame.recorded_ns =
+            self.rate.filter(|_| !self.live).map(|rate| (sequence as f64 / rate * 1e9) as u64);
+        (frame.truth, frame.mask) = (None, None);
+        self.counters.frames += 1;
+        Ok(Next::Frame)
+    }
+
+    /// A pipe only goes forward: what lies before is read and dropped.
+    fn seek(&mut self, sequence: u64) -> Result<()> {
+        if self.live || sequence < self.next {
+            return Err(Error::input(format!("{} cannot go back to frame {sequence}", self.name)));
+        }
+        while self.next < sequence {
+            match self.read().map_err(|error| Error::io(&self.name, error))? {
+                Bytes::Whole => self.next += 1,
+                Bytes::End | Bytes::Torn => {
+                    return Err(Error::input(format!(
+                        "{} ends after {} frames and cannot go on at frame {sequence}; was it the recording of this run?",
+                        self.name, self.next
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+impl std::fmt::Debug for Pipe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pipe").field("name", &self.name).field("pixels", &self.pixels).finish_non_exhaustive()
+    }
+}
+
+fn line(reader: &mut impl BufRead, name: &str) -> Result<String> {
+    let mut line = Vec::new();
+    reader
+        .take(y4m::LONGEST_LINE as u64)
+        .read_until(b'\n', &mut line)
+        .map_err(|error| Error::io(name, error))?;
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// A running command and the last thing that it said.
+pub(super) struct Program {
+    child: Child,
+    last_words: Arc<Mutex<String>>,
+    listener: JoinHandle<()>,
+}
+
+impl Program {
+    fn start(command: &str) -> Result<(Self, std::process::ChildStdout)> {
+        let failed = |error| Error::io(format!("pipe:{command}"), error);
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", command])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(Error::Device("the command's output could not be taken".to_owned()));
+        };
+        let last_words = Arc::new(Mutex::new(String::new()));
+        let words = Arc::clone(&last_words);
+        let listen = move || {
+            let mut errors = BufReader::new(errors);
+            let mut line = Vec::new();
+            // A program may write megabytes without ever ending a line.
+            while (&mut errors).take(1024).read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+                let text = String::from_utf8_lossy(&line).trim().to_owned();
+                if !text.is_empty() {
+                    log::debug!("pipe: {text}");
+                    *words.lock().unwrap_or_else(PoisonError::into_inner) = text;
+                }
+                line.clear();
+            }
+        };
+        let listener =
+            std::thread::Builder::new().name("pipe-errors".to_owned()).spawn(listen).map_err(failed)?;
+        Ok((Self { child, last_words, listener }, output))
+    }
+
+    /// Waits for the program after its output has ended, and says so if it failed.
+    fn ended(&mut self, name: &str) -> Result<()> {
+        let mut status = None;
+        // A program that closes its output and goes on, or leaves others behind, is not waited for without end.
+        for _ in 0..PATIENCE {
+            status = self.child.try_wait().map_err(|error| Error::io(name, error))?;
+            if status.is_some() && self.listener.is_finished() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let Some(status) = status.filter(|status| !status.success()) else { return Ok(()) };
+        let words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        let words =
+            if words.is_empty() { "it said nothing".to_owned() } else { format!("its last words: {words}") };
+        Err(Error::Device(format!("{name}: the command {}; {words}", told(status))))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // A group that is gone already is no failure.
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let (Some(group), Ok(None)) = (group, self.child.try_wait()) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn told(status: ExitStatus) -> String {
+    match status.code() {
+        Some(127) => "was not found (exit status 127)".to_owned(),
+        Some(code) => format!("ended with exit status {code}"),
+        None => format!("was ended by {status}"),
+    }
+}
