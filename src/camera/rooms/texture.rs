@@ -62,8 +62,11 @@ impl Level {
     }
 
     fn sample(&self, u: f32, v: f32) -> [f32; 3] {
-        // Truncation after a large offset is a floor without the call; no surface has so many pixels.
+        // Truncation after a large offset is a floor without the call; no surface has so many pixels, but a line of sight
+        // along one meets it as far away as can be.
         const OFFSET: i32 = 1 << 16;
+        const FARTHEST: f32 = (OFFSET - 1) as f32;
+        let (u, v) = (u.clamp(-FARTHEST, FARTHEST), v.clamp(-FARTHEST, FARTHEST));
         let (column, row) = ((u + OFFSET as f32) as i32 - OFFSET, (v + OFFSET as f32) as i32 - OFFSET);
         let (x, y) = (u - column as f32, v - row as f32);
         let (left, right) = (wrapped(column, self.width), wrapped(column + 1, self.width));
