@@ -4,6 +4,7 @@
 //! frame is worth, when one is sampled and what is learned from it is decided elsewhere. Bad pixels are never an error
 //! of the run: they are counted and skipped ([`Counters`]).
 
+mod capture;
 mod listing;
 mod name;
 mod natural;
@@ -12,11 +13,13 @@ mod pipe;
 pub mod rooms;
 #[cfg(test)]
 mod tests;
+pub mod v4l2;
 mod y4m;
 
 use crate::Result;
 use crate::frame::PixelFormat;
 
+pub use self::capture::{Capture, Event};
 pub use self::name::Camera;
 
 /// A picture with its times, in buffers that are used again for the next one.

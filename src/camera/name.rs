@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::pictures::Pictures;
 use super::pipe::Pipe;
-use super::{Options, Source, rooms};
+use super::{Options, Source, rooms, v4l2};
 use crate::{Error, Result};
 
 /// A source of frames by its name; opening it may still fail.
@@ -18,7 +18,7 @@ pub enum Camera {
     Pipe(String),
     /// Standard input: `-`.
     StandardInput,
-    /// A folder of pictures or a zip archive of them.
+    /// A camera's device, a folder of pictures or a zip archive of them.
     Path(PathBuf),
 }
 
@@ -36,16 +36,31 @@ impl Camera {
             Self::Path(path) => return open_path(path, options),
         })
     }
+
+    /// How to open the same camera again, although its device may have another number by then.
+    pub(super) fn again(&self, source: &dyn Source) -> Self {
+        match self {
+            Self::Path(_) => Self::Path(PathBuf::from(source.identity())),
+            other => other.clone(),
+        }
+    }
 }
 
 /// What a path leads to decides what it is.
 fn open_path(path: &Path, options: &Options) -> Result<Box<dyn Source + Send>> {
-    let about = std::fs::metadata(path).map_err(|error| Error::io(path, error))?;
+    let about = match std::fs::metadata(path) {
+        Err(_) if path.starts_with("/dev") => return Err(v4l2::missing(&path.display().to_string())),
+        about => about.map_err(|error| Error::io(path, error))?,
+    };
     let extension = path.extension().and_then(|extension| extension.to_str());
     if about.is_dir() {
         Ok(Box::new(Pictures::folder(path, options)?))
     } else if about.is_file() && extension.is_some_and(|extension| extension.eq_ignore_ascii_case("zip")) {
         Ok(Box::new(Pictures::zip(path, options)?))
+    } else if v4l2::is_camera_node(path) {
+        Ok(Box::new(v4l2::V4l2::open(path, options)?))
+    } else if !about.is_file() {
+        Err(v4l2::not_a_camera(path))
     } else {
         Err(Error::input(format!(
             "{0} is not a source of frames; a video comes in as --camera 'pipe:ffmpeg -loglevel error -i {0} -f yuv4mpegpipe \

@@ -142,6 +142,8 @@ fn what_is_no_recording_is_named_with_what_to_do() {
     assert!(message(&at("film.mp4")).contains("pipe:ffmpeg"));
     std::fs::write(at("broken.zip"), b"PK not really").unwrap();
     assert!(message(&at("broken.zip")).contains("zip archive"));
+    assert!(message("/dev/null").contains("not a camera"));
+    assert!(message("/dev/video-that-is-not-there").contains("oupn-edge cameras"));
     zipped(Path::new(&at("empty.zip")), &[("readme.txt", vec![])]);
     assert!(message(&at("empty.zip")).contains("no pictures"));
 }

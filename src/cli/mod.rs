@@ -12,6 +12,7 @@ use crate::{Error, Result};
 
 mod bench;
 mod bytes;
+mod cameras;
 mod config;
 mod inspect;
 mod inspect_encoder;
@@ -30,6 +31,8 @@ struct Cli {
 enum Command {
     /// Time a frame and a learning window on this machine, and see how much memory they take
     Bench(bench::BenchArgs),
+    /// List the cameras of this machine: names to give to --camera, formats, sizes and rates
+    Cameras(cameras::CamerasArgs),
     /// Show settings with their meaning, or check a file of them
     #[command(subcommand)]
     Config(config::Config),
@@ -58,6 +61,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Bench(args) => bench::run(&args),
+        Command::Cameras(args) => cameras::run(&args),
         Command::Config(command) => config::run(command),
         Command::Inspect(command) => inspect::run(command),
         Command::Model(command) => model::run(command),
