@@ -89,7 +89,15 @@ impl Capture {
     ///
     /// The camera cannot be opened: at the start that is told, not waited for. Or the source is not live.
     pub fn start(camera: &Camera, options: &Options) -> Result<Self> {
-        let source = camera.open(options)?;
+        Self::of(camera.open(options)?, camera, options)
+    }
+
+    /// Starts the thread of a live camera that is open already.
+    ///
+    /// # Errors
+    ///
+    /// The source is not live.
+    pub fn of(source: Box<dyn Source + Send>, camera: &Camera, options: &Options) -> Result<Self> {
         if source.kind() != Kind::Live {
             return Err(Error::input(format!("{camera} is no live camera")));
         }

@@ -1,7 +1,7 @@
 //! The command line: one file a subcommand, arguments as typed in, work handed to the library, results printed.
 //!
 //! Only this folder talks to the terminal. Exit codes: 0 done, 1 the system failed (a file, a device),
-//! 2 bad usage or bad input. Errors are printed here, once, on standard error.
+//! 2 bad usage or bad input, 3 done but something had to be left out. Errors are printed here, once, on standard error.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,18 +14,29 @@ mod bench;
 mod bytes;
 mod cameras;
 mod config;
+mod control;
+mod duration;
 mod inspect;
 mod inspect_encoder;
 mod inspect_window;
 mod model;
+mod run;
 
 /// Learns visual categories from a head camera, on the device, without labels.
 #[derive(Debug, Parser)]
 #[command(version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 struct Cli {
+    #[command(flatten)]
+    run: run::RunArgs,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 the system failed, 2 bad usage or input, 3 done but something had to be left out.
+
+Start with:  oupn-edge --camera rooms --realtime off --minutes 10";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -36,12 +47,20 @@ enum Command {
     /// Show settings with their meaning, or check a file of them
     #[command(subcommand)]
     Config(config::Config),
+    /// Make a running recording forget its last minutes: records, checkpoints and what was learned from them
+    Forget(control::ForgetArgs),
     /// Run one piece of the learner on tensors from a file, to check its mathematics against your own
     #[command(subcommand)]
     Inspect(inspect::Inspect),
     /// Take weights in from other programs, or say what a weight file holds
     #[command(subcommand)]
     Model(model::Model),
+    /// Make a running recording look at nothing
+    Pause(control::Of),
+    /// Let a paused recording go on
+    Resume(control::Of),
+    /// Ask a running recording how it goes
+    Status(control::StatusArgs),
 }
 
 /// Parses the command line, runs the command and returns the process exit code.
@@ -49,7 +68,7 @@ pub fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
     let outcome = run(Cli::parse());
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // Nothing can be done if standard error itself is closed.
             let _ = writeln!(std::io::stderr(), "oupn-edge: {error}");
@@ -58,14 +77,20 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<()> {
-    match cli.command {
+fn run(cli: Cli) -> Result<ExitCode> {
+    let Some(command) = cli.command else { return run::run(&cli.run) };
+    match command {
         Command::Bench(args) => bench::run(&args),
         Command::Cameras(args) => cameras::run(&args),
         Command::Config(command) => config::run(command),
+        Command::Forget(args) => control::forget(&args),
         Command::Inspect(command) => inspect::run(command),
         Command::Model(command) => model::run(command),
+        Command::Pause(of) => control::pause(&of),
+        Command::Resume(of) => control::resume(&of),
+        Command::Status(args) => control::status(&args),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 /// Writes a result to standard output. A reader that has seen enough (`| head`) closes the pipe: that is no failure.

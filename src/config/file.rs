@@ -17,11 +17,25 @@ impl Settings {
     /// # Errors
     /// As [`Settings::from_toml`], and if the file cannot be read or names another preset than the one given.
     pub fn load(preset: Option<Preset>, file: Option<&Path>) -> Result<Self> {
+        Self::load_adjusted(preset, file, |_| {})
+    }
+
+    /// As [`Settings::load`], with the preset adjusted before the file has its say.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub fn load_adjusted(
+        preset: Option<Preset>,
+        file: Option<&Path>,
+        adjust: impl FnOnce(&mut Self),
+    ) -> Result<Self> {
         let Some(path) = file else {
-            return Ok(preset.unwrap_or_default().settings());
+            let mut settings = preset.unwrap_or_default().settings();
+            adjust(&mut settings);
+            return Ok(settings);
         };
         let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
-        Self::parse(&text, &path.display().to_string(), preset)
+        Self::parse(&text, &path.display().to_string(), preset, adjust)
     }
 
     /// Reads the text of a settings file; `name` stands for the file in messages.
@@ -30,10 +44,10 @@ impl Settings {
     /// In one sentence that begins with the file's name and the line: TOML that cannot be read, an unknown key with the
     /// nearest valid one, a value out of range with the range, values that contradict each other.
     pub fn from_toml(text: &str, name: &str) -> Result<Self> {
-        Self::parse(text, name, None)
+        Self::parse(text, name, None, |_| {})
     }
 
-    fn parse(text: &str, name: &str, preset: Option<Preset>) -> Result<Self> {
+    fn parse(text: &str, name: &str, preset: Option<Preset>, adjust: impl FnOnce(&mut Self)) -> Result<Self> {
         let faulty = |error: &toml::de::Error| {
             let line = error.span().map_or(1, |span| line_of(text, span.start));
             Error::input(format!("{name}:{line}: {}", error.message().replace('\n', "; ")))
@@ -62,7 +76,9 @@ impl Settings {
                 format!("preset = \"{named}\" contradicts the preset asked for, {preset}"),
             ));
         }
-        let mut table = preset.or(named).unwrap_or_default().settings().table();
+        let mut base = preset.or(named).unwrap_or_default().settings();
+        adjust(&mut base);
+        let mut table = base.table();
         for (key, value) in given.into_iter().filter(|(key, _)| key != "preset") {
             accept(&key, &value).map_err(|error| at(&key, error.to_string()))?;
             table.insert(key, value);

@@ -1,9 +1,10 @@
 //! A useful start: β from the first frames, so that repeated views merge from the first minute on.
 //!
 //! With the paper's β = −12 every frame founds a category until learning has raised β over thousands of updates. What
-//! counts as "the same" depends on the encoder and on the camera's world, so β is set from the first frames themselves:
-//! it is the smallest for which an empty memory, shown those frames, founds at most one category for every
-//! [`FRAMES_A_CATEGORY`] of them. That is done when 5, 10, 20, 40 and 75 frames have been seen; each calibration replaces
+//! counts as "the same" depends on the encoder and on the camera's world, so β is set from the first frames themselves: an
+//! empty memory, shown those frames, is to found one category for every [`FRAMES_A_CATEGORY`] of them, or the next lower
+//! number that it can; of all β that do so, the middle one is taken, so that neither the next view of a known thing nor a
+//! new thing lies at the edge. That is done when 5, 10, 20, 40 and 75 frames have been seen; each calibration replaces
 //! the one before it, and learning goes on from the last. Categories that were founded meanwhile stay.
 //!
 //! One category in five frames is a prior on the world, not a result: at one frame every 4 s people look at a thing for
@@ -69,18 +70,33 @@ impl Calibrator {
         self.beta(control, rules).map(Some)
     }
 
-    /// The smallest β for which the frames so far found few enough categories.
+    /// The middle of all β for which the frames so far found the wanted number of categories.
     fn beta(&self, control: &Control, rules: &Rules) -> Result<f64> {
         let wanted = self.frames().div_ceil(FRAMES_A_CATEGORY);
         // û = threshold at a cosine of 1 and of −1: all that lies beyond founds always or never.
         let shift = control.gamma * (1.0 / rules.threshold - 1.0).ln();
-        let (mut low, mut high) = (shift - control.inv_tau, shift + control.inv_tau);
+        let (low, high) = (shift - control.inv_tau, shift + control.inv_tau);
+        let least = self.edge(low, high, control, rules, |founded| founded <= wanted)?;
+        let number = self.founded(&Control { beta: least, ..*control }, rules)?;
+        let most = self.edge(least, high, control, rules, |founded| founded < number)?;
+        Ok(0.5 * (least + most))
+    }
+
+    /// The smallest β between `low` and `high` that founds so few that `enough` says yes; `high` if none does.
+    fn edge(
+        &self,
+        mut low: f64,
+        mut high: f64,
+        control: &Control,
+        rules: &Rules,
+        enough: impl Fn(usize) -> bool,
+    ) -> Result<f64> {
         for _ in 0..HALVINGS {
             let middle = 0.5 * (low + high);
-            if self.founded(&Control { beta: middle, ..*control }, rules)? > wanted {
-                low = middle;
-            } else {
+            if enough(self.founded(&Control { beta: middle, ..*control }, rules)?) {
                 high = middle;
+            } else {
+                low = middle;
             }
         }
         Ok(high)

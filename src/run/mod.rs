@@ -1,10 +1,54 @@
 //! A run: from a camera to a growing set of categories, for days.
+//!
+//! # Threads
+//! - *capture* ([`crate::camera::Capture`], cameras only) drains the camera and keeps the newest frame;
+//! - *live* ([`recording`]) samples a frame every period, tells its category at once ([`live`]), and never waits for
+//!   learning;
+//! - *learner* ([`learning`]) turns windows of samples ([`ring`]) into better weights and writes checkpoints
+//!   ([`checkpoint`]);
+//! - *trace* ([`crate::trace`]) brings records to the disk; *socket* ([`socket`]) hears other programs.
+//!
+//! All queues between them are bounded, and the live path is the only one that changes the run's state.
+//!
+//! # The data folder
+//! ```text
+//! lock           held while a recording runs
+//! run.toml       what the run was started with: `oupn-edge --data DIR` goes on from it
+//! trace/         the trace
+//! checkpoints/   the last checkpoints, and a thinning row of older ones for `forget`
+//! thumbnails/    pictures of categories, only with `--keep-thumbnails`
+//! control.sock   while a recording runs
+//! ```
+//!
+//! # Resuming
+//! A run goes on from the newest whole checkpoint. Of a source that can be read again it also goes back to the place in
+//! it: frames after the checkpoint are seen, learned from and recorded once more, with the same numbers, and the result
+//! is that of a run that never stopped, bit for bit (on the CPU). A camera goes on with now: frames and categories get
+//! numbers that the trace has not seen yet.
 
+pub mod assembly;
 pub mod calibration;
+pub mod checkpoint;
+pub mod feed;
+pub mod learning;
+mod lessons;
+pub mod live;
+pub mod machine;
 pub mod pace;
+pub mod plan;
+pub mod recording;
 pub mod ring;
 pub mod sampler;
 pub mod score;
 pub mod signals;
 pub mod socket;
 pub mod status;
+pub mod thumbnails;
+mod wishes;
+
+#[cfg(test)]
+mod tests;
+
+pub use assembly::Run;
+pub use plan::RunPlan;
+pub use recording::Ended;

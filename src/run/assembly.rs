@@ -1,0 +1,388 @@
+//! Puts a run together: data folder, weights or checkpoint, source, threads.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::calibration::Calibrator;
+use super::checkpoint::{self, Keeper, Restored};
+use super::feed::{Feed, Recording as Tape};
+use super::learning::{LearnerThread, Pupil, Student};
+use super::live::LivePath;
+use super::machine::Machine;
+use super::pace::StridePace;
+use super::plan::{Remembered, RunPlan};
+use super::recording::{Counts, Ended, Recording, Terms};
+use super::ring::{Ring, Sample};
+use super::sampler::Sampler;
+use super::signals::Signals;
+use super::socket::ControlSocket;
+use super::status::{Requests, Status};
+use super::thumbnails::Thumbnails;
+use crate::camera::{Camera, Capture, Frame, Kind};
+use crate::device::clock::{Clock, SystemClock};
+use crate::device::service::ServiceManager;
+use crate::device::{Sensors, board};
+use crate::encoder::card::{InputScaling, ModelCard};
+use crate::encoder::inference::{Folded, Inference};
+use crate::encoder::init::random_parameters;
+use crate::encoder::{Parameters, Plan, Statistics, TrainingOptions, Weights};
+use crate::learner::Adam;
+use crate::learner::saved;
+use crate::learner::update::{Learner, LearnerState};
+use crate::memory::{Control, LiveMemory, Prototypes};
+use crate::storage::{CheckpointStore, Filesystem, FolderLock, OsFilesystem};
+use crate::tensors::TensorFile;
+use crate::trace::{self, Reader, Record, TraceSettings, TraceWriter};
+use crate::views::{Pairing, Views};
+use crate::{Error, Result};
+
+/// How long closing the trace may take.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A run that is ready to go. Dropping it lets go of everything.
+#[derive(Debug)]
+pub struct Run {
+    pub(super) recording: Recording,
+    writer: TraceWriter,
+    /// What watchers see.
+    pub status: Arc<Status>,
+    /// What they can ask for.
+    pub requests: Requests,
+    _socket: Option<ControlSocket>,
+    _lock: FolderLock,
+}
+
+/// The encoder that a run starts with.
+struct Start {
+    card: ModelCard,
+    parameters: Parameters,
+    statistics: Statistics,
+    control: Control,
+}
+
+impl Run {
+    /// Opens everything that the plan names. After this only the world can fail.
+    pub fn open(plan: &RunPlan) -> Result<Self> {
+        let fs: Arc<dyn Filesystem> = Arc::new(OsFilesystem);
+        let data = &plan.data;
+        std::fs::create_dir_all(data).map_err(|error| Error::io(data, error))?;
+        let lock = FolderLock::acquire(data)?;
+        let camera: Camera = plan.camera.parse()?;
+        let network = plan.settings.plan()?;
+
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let mut settings = TraceSettings::default();
+        settings.disk.reserve_bytes = plan.reserve_bytes;
+        let (writer, recovery) =
+            TraceWriter::open(Arc::clone(&fs), &data.join("trace"), settings, Arc::clone(&clock))?;
+        if recovery.cut_bytes > 0 {
+            log::warn!(
+                "the end of the trace was damaged: {} bytes ({} lines) were cut off",
+                recovery.cut_bytes,
+                recovery.cut_lines
+            );
+        }
+        let store = CheckpointStore::open(Arc::clone(&fs), &data.join("checkpoints"))?;
+        if let Some(pending) = &recovery.pending_forget {
+            store.remove_from(pending.from_seq)?;
+            let removed = writer.finish_forget()?;
+            log::info!("a forget that had been interrupted was finished: {removed} records");
+        }
+
+        let start = start_weights(plan, &network)?;
+        let found = store.load_newest()?;
+        let restored = match &found {
+            Some((checkpoint, bytes)) => {
+                let restored = checkpoint::decode(&checkpoint.path, bytes, &network)?;
+                saved::check_slots(&restored.learner, plan.settings.slots)?;
+                Some(restored)
+            }
+            None => None,
+        };
+        let resumed_from = found.as_ref().and_then(|(checkpoint, _)| {
+            checkpoint.path.file_name().map(|name| name.to_string_lossy().into_owned())
+        });
+        let trace_seq = found.as_ref().map_or(0, |(checkpoint, _)| checkpoint.mark.trace_seq);
+        drop(found);
+        Remembered::of(plan).write(&*fs, data)?;
+
+        let compute = plan.device.open()?;
+        let compute_name = compute.name();
+        let options = TrainingOptions { memory_budget: plan.memory_budget, ..TrainingOptions::default() };
+        let encoder = compute.training_encoder(Arc::new(network.clone()), options, plan.threads)?;
+
+        let scaling = start.card.input.clone();
+        let card = start.card.to_toml()?;
+        let mut live = live_path(plan, &network, &start, &scaling)?;
+        let settings = &plan.settings;
+        let mut learner = Learner::new(settings, &network, encoder, start.parameters, start.statistics)?;
+        learner.state.control = start.control;
+        let schedule = settings.clone();
+        let views = Views::new(settings.views, settings.augmentation.recipe(), network.image, settings.seed)?;
+        let mut pupil = Pupil::new(
+            learner,
+            network.clone(),
+            views,
+            settings.views,
+            scaling,
+            settings.window,
+            Box::new(move |step| schedule.rates(step).encoder),
+        );
+
+        let companions = settings.views == Pairing::NextFrame;
+        let mut sampler = Sampler::new(plan.period, companions);
+        let mut ring = Ring::new(settings.window, 0);
+        let mut pace = StridePace::new(settings.stride, settings.window, settings.stride);
+        let (mut next_frame, mut counts, mut ran_before) = (0, Counts::default(), Duration::ZERO);
+        let header = restored.as_ref().map(|restored| restored.live.header.clone());
+        let next_sequence = header.as_ref().map_or(0, |header| header.next_sequence);
+        let mut feed = open_feed(plan, &camera, next_sequence)?;
+        if let (Some(Restored { live: part, learner }), Some(header)) = (restored, header) {
+            let publication = pupil.restore(learner)?;
+            live.take_up(publication)?;
+            live.control = part.control;
+            live.memory = part.memory;
+            live.calibrator = part.calibrator;
+            next_frame = header.frame;
+            ran_before = Duration::from_secs(header.running_s);
+            counts.resume(header.calibrated);
+            pace = StridePace::new(settings.stride, settings.window, header.stride);
+            ring = Ring::new(settings.window, header.window_start);
+            match feed.recording() {
+                Some(tape) => {
+                    sampler = header.sampler.clone();
+                    let mut again = part.samples;
+                    if again.is_empty() {
+                        again = read_again(tape, &mut live, &header.samples)?;
+                    }
+                    again.into_iter().for_each(|sample| ring.push(sample));
+                }
+                None => {
+                    // A camera does not go back: numbers that the trace has seen since are not given again.
+                    let (frames, categories) = numbers_since(&fs, &data.join("trace"), trace_seq)?;
+                    next_frame = next_frame.max(frames);
+                    live.memory = with_next_id(&live.memory, categories)?;
+                    if part.samples.last().is_some_and(|last| last.frame + 1 == next_frame) {
+                        part.samples.into_iter().for_each(|sample| ring.push(sample));
+                    } else {
+                        ring.clear(next_frame);
+                    }
+                }
+            }
+        }
+
+        let status = Arc::new(Status::default());
+        let (requests, waiting) = Requests::queue();
+        let socket = match ControlSocket::open(data, Arc::clone(&status), requests.clone()) {
+            Ok(socket) => Some(socket),
+            // A path that is too long, a file system without sockets: the recording is worth more.
+            Err(error) => {
+                log::warn!("{error}: `pause`, `resume`, `forget` and `status` cannot reach this recording");
+                None
+            }
+        };
+        let keeper =
+            Keeper { store: store.clone(), recorder: writer.recorder(), settings: settings.to_toml(), card };
+        let machine_board = board::read(Path::new("/"));
+        let known = [machine_board.model, machine_board.release, machine_board.power_mode];
+        writer.record(Record::Start(Box::new(trace::Start {
+            trace_version: trace::VERSION,
+            program: concat!("oupn-edge ", env!("CARGO_PKG_VERSION")).to_owned(),
+            device: plan.device_name.clone(),
+            board: known.into_iter().flatten().collect::<Vec<_>>().join(", "),
+            source: feed.describe(),
+            compute: compute_name,
+            settings: serde_json::to_value(settings).unwrap_or_default(),
+            frame: next_frame,
+            resumed_from,
+        })));
+        writer.record(Record::Camera(trace::Camera {
+            state: trace::CameraState::Opened,
+            detail: Some(feed.describe()),
+            away_s: None,
+        }));
+        let now = clock.now();
+        status.change(|snapshot| {
+            snapshot.device.clone_from(&plan.device_name);
+            snapshot.data.clone_from(data);
+            snapshot.started = Some(now);
+            snapshot.feed.description = feed.describe();
+            snapshot.feed.present = true;
+            snapshot.period_s = plan.period.as_secs_f64();
+            snapshot.stride = pace.stride();
+            snapshot.categories = live.categories() as u64;
+            snapshot.founded = live.memory.next_id();
+        });
+
+        let size = network.image;
+        let thumbnails =
+            plan.keep_thumbnails.then(|| Thumbnails::open(data, size.width, size.height)).transpose()?;
+        let realtime = plan.realtime || matches!(feed, Feed::Camera(_));
+        let recording = Recording {
+            terms: Terms {
+                camera: plan.camera.clone(),
+                period: plan.period,
+                realtime,
+                companions,
+                frames: plan.frames,
+                time: plan.time,
+                checkpoint_every: plan.checkpoint_every,
+                keep_window: plan.keep_window,
+                ran_before,
+            },
+            learner: LearnerThread::start(Box::new(pupil), keeper)?,
+            recorder: writer.recorder(),
+            origin: plan.clone(),
+            status: Arc::clone(&status),
+            requests: waiting,
+            signals: Signals::listen()?,
+            manager: ServiceManager::from_env(),
+            machine: Machine::new(Sensors::system(), data),
+            feed,
+            sampler,
+            live,
+            ring,
+            pace,
+            store,
+            clock,
+            thumbnails,
+            next_frame,
+            counts,
+        };
+        Ok(Self { recording, writer, status, requests, _socket: socket, _lock: lock })
+    }
+
+    /// Runs until something ends it.
+    pub fn run(self) -> Result<Ended> {
+        let ended = self.recording.run();
+        self.writer.close(CLOSE_PATIENCE)?;
+        ended
+    }
+}
+
+/// The weights to start from: the model's, or random ones.
+fn start_weights(plan: &RunPlan, network: &Plan) -> Result<Start> {
+    let settings = &plan.settings;
+    let Some(path) = &plan.model else {
+        let architecture = settings.architecture();
+        let channels = architecture.image_channels();
+        return Ok(Start {
+            card: ModelCard {
+                name: "from-scratch".into(),
+                about: format!("{architecture} from random weights, learned on a device"),
+                source: format!("seed {}", settings.seed),
+                licence: "LicenseRef-of-the-recording".into(),
+                files: Vec::new(),
+                padding: settings.padding,
+                #[allow(clippy::cast_possible_truncation)]
+                bn_epsilon: settings.norm_epsilon as f32,
+                encoder: architecture,
+                // The paper feeds pixels from 0 to 1 as they are.
+                input: InputScaling {
+                    size: settings.image_height,
+                    mean: vec![0.0; channels],
+                    deviation: vec![1.0; channels],
+                },
+            },
+            parameters: random_parameters(architecture, network, settings.seed),
+            statistics: network.fresh_statistics(),
+            control: settings.control(),
+        });
+    };
+    let weights = Weights::read(path)?;
+    // A model that was learned here brings its own 1/τ, β, γ; one of others has none.
+    let own = path.extension().is_some_and(|extension| extension == "safetensors");
+    let control = match own.then(|| TensorFile::read(path).and_then(|file| saved::take_control(&file))) {
+        Some(Ok(control)) => control,
+        _ => settings.control(),
+    };
+    Ok(Start { card: weights.card, parameters: weights.parameters, statistics: weights.statistics, control })
+}
+
+/// The learner's state before anything was learned.
+pub(super) fn untaught(plan: &RunPlan) -> Result<LearnerState> {
+    let network = plan.settings.plan()?;
+    let start = start_weights(plan, &network)?;
+    Ok(LearnerState {
+        control: start.control,
+        memory: Prototypes::new(plan.settings.slots, network.features)?,
+        adam: Adam::new(start.parameters.values.len()),
+        parameters: start.parameters,
+        statistics: start.statistics,
+    })
+}
+
+fn live_path(plan: &RunPlan, network: &Plan, start: &Start, scaling: &InputScaling) -> Result<LivePath> {
+    let folded = Arc::new(Folded::new(network, &start.parameters, &start.statistics)?);
+    Ok(LivePath::new(
+        network.image,
+        Inference::new(folded, plan.threads)?,
+        scaling.clone(),
+        plan.settings.rules(),
+        LiveMemory::new(plan.settings.slots, network.features)?,
+        start.control,
+        plan.calibrate.then(|| Calibrator::new(network.features)),
+    ))
+}
+
+fn open_feed(plan: &RunPlan, camera: &Camera, next_sequence: u64) -> Result<Feed> {
+    let source = camera.open(&plan.camera_options)?;
+    Ok(match source.kind() {
+        Kind::Live => Feed::Camera(Capture::of(source, camera, &plan.camera_options)?),
+        Kind::Recorded | Kind::BuiltIn => {
+            Feed::Recording(Tape::new(source, plan.period, plan.realtime, next_sequence)?)
+        }
+    })
+}
+
+/// The samples that learning can still reach, from a source that can be read again.
+fn read_again(
+    tape: &mut Tape,
+    live: &mut LivePath,
+    samples: &[(u64, u64, Option<u64>)],
+) -> Result<Vec<Sample>> {
+    let mut picture = Frame::default();
+    let mut read = |sequence: u64| {
+        if tape.read_again(sequence, &mut picture)? {
+            return live.prepare(&picture);
+        }
+        Err(Error::input(format!(
+            "frame {sequence} of the source is no longer there: the recording goes on only with the source it began with"
+        )))
+    };
+    samples
+        .iter()
+        .map(|&(frame, sequence, companion)| {
+            let pixels = read(sequence)?;
+            let companion =
+                companion.map(|sequence| Ok::<_, Error>((sequence, read(sequence)?))).transpose()?;
+            Ok(Sample { frame, sequence, pixels, companion })
+        })
+        .collect()
+}
+
+/// The next frame and category that records after `seq` have not used.
+fn numbers_since(fs: &Arc<dyn Filesystem>, trace: &Path, seq: u64) -> Result<(u64, u64)> {
+    let (mut frames, mut categories) = (0, 0);
+    for entry in Reader::open(Arc::clone(fs), trace)? {
+        let entry = entry?;
+        if entry.seq > seq
+            && let Record::Frame(frame) = entry.record
+        {
+            frames = frames.max(frame.frame + 1);
+            categories = categories.max(frame.category + 1);
+        }
+    }
+    Ok((frames, categories))
+}
+
+/// The same memory, whose next category has at least this number.
+pub(super) fn with_next_id(memory: &LiveMemory, next_id: u64) -> Result<LiveMemory> {
+    LiveMemory::from_parts(
+        memory.prototypes().clone(),
+        memory.ids().to_vec(),
+        memory.ages().to_vec(),
+        memory.next_id().max(next_id),
+    )
+}

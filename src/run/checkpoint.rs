@@ -1,0 +1,244 @@
+//! A run in one file: what it knows, in a safetensors file that is also a weight file.
+//!
+//! Beside the learner's own tensors ([`crate::learner::saved`]) the file has `live.prototypes` and `live.counts`, the
+//! memory of the live path; `live.calibration`, the first embeddings while β is still being calibrated; and in its
+//! header `format`, `card` (the model's), `settings` (TOML), and `live`: counters, ids and places as JSON ([`LiveHeader`]).
+//!
+//! **Pixels.** The window's frames are what learning continues from, but no picture is written unless asked for. Of a
+//! source that can be read again (a folder, an archive, the built-in world) the file names the frames and a resumed run
+//! reads them again, so it continues bit for bit. With a camera, the window fills anew after a restart, unless
+//! `--keep-window` stores its pixels as `ring.frames` and `ring.companions`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::calibration::Calibrator;
+use super::ring::Sample;
+use super::sampler::Sampler;
+use crate::encoder::Plan;
+use crate::learner::saved;
+use crate::learner::update::LearnerState;
+use crate::memory::{Control, LiveMemory};
+use crate::storage::{CheckpointStore, Keep, Mark};
+use crate::tensors::{Tensor, TensorFile, serialize_with_pixels};
+use crate::trace::{self, DiskLevel, Recorder};
+use crate::{Error, Result};
+
+/// The version of the file's format: header entry `format`.
+const FORMAT: &str = "oupn-edge checkpoint 1";
+
+/// How long a checkpoint waits for the trace to reach the disk.
+const TRACE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the live path puts into a checkpoint.
+#[derive(Clone, Debug)]
+pub struct LivePart {
+    /// Counters, places and times.
+    pub header: LiveHeader,
+    /// The live memory.
+    pub memory: LiveMemory,
+    /// 1/τ, β, γ as the live path uses them.
+    pub control: Control,
+    /// The first embeddings, while β is being calibrated.
+    pub calibrator: Option<Calibrator>,
+    /// The samples that learning can still reach.
+    pub samples: Vec<Sample>,
+    /// Whether the samples' pixels are stored.
+    pub keep_window: bool,
+}
+
+/// The part of a checkpoint that is not numbers of the method. Stored as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LiveHeader {
+    /// The number of the next sampled frame.
+    pub frame: u64,
+    /// The source's number of the next picture to look at; for sources that can be read again.
+    pub next_sequence: u64,
+    /// When the sampler wants what.
+    pub sampler: Sampler,
+    /// Frames from one update to the next.
+    pub stride: usize,
+    /// The frame with which the next window begins.
+    pub window_start: u64,
+    /// For each sample in reach: its frame, the source's numbers of it and of its companion.
+    pub samples: Vec<(u64, u64, Option<u64>)>,
+    /// The category of each slot, frames since it was founded, and the next category.
+    pub ids: Vec<u64>,
+    /// See `ids`.
+    pub ages: Vec<u64>,
+    /// See `ids`.
+    pub next_id: u64,
+    /// Whether β was calibrated since the last lesson.
+    #[serde(default)]
+    pub calibrated: bool,
+    /// For how long the program has run on this folder, in seconds.
+    pub running_s: u64,
+    /// Where the frames came from.
+    pub camera: String,
+}
+
+/// A checkpoint that was read.
+#[derive(Debug)]
+pub struct Restored {
+    /// The live part; its samples have pixels only if these were stored.
+    pub live: LivePart,
+    /// The learner.
+    pub learner: LearnerState,
+}
+
+/// Writes checkpoints.
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    /// Where they lie.
+    pub store: CheckpointStore,
+    /// The trace, which must be on the disk before the checkpoint that knows of it.
+    pub recorder: Recorder,
+    /// The settings, as TOML.
+    pub settings: String,
+    /// The model's card, as TOML.
+    pub card: String,
+}
+
+impl Keeper {
+    /// Saves a checkpoint and says how that went. A failure is told, not passed on: the run goes on without it.
+    pub fn save(&self, live: &LivePart, learner: &LearnerState) -> trace::Checkpoint {
+        let start = Instant::now();
+        let outcome = self.try_save(live, learner);
+        let mut record = trace::Checkpoint {
+            frame: live.header.frame.saturating_sub(1),
+            file: None,
+            bytes: 0,
+            seconds: 0.0,
+            error: None,
+        };
+        match outcome {
+            Ok((file, bytes)) => {
+                record.file = Some(file);
+                record.bytes = bytes;
+            }
+            Err(error) => {
+                log::error!("no checkpoint could be written: {error}");
+                record.error = Some(error.to_string());
+            }
+        }
+        record.seconds = start.elapsed().as_secs_f32();
+        record
+    }
+
+    fn try_save(&self, live: &LivePart, learner: &LearnerState) -> Result<(String, u64)> {
+        let keep = match self.recorder.disk_level() {
+            DiskLevel::Critical => {
+                return Err(Error::Device("the disk is nearly full: only the trace is written".into()));
+            }
+            DiskLevel::Low => Keep::LastTwo,
+            _ => Keep::LastTwoAndOlder,
+        };
+        let trace_seq = self.recorder.flush(TRACE_PATIENCE)?;
+        let bytes = self.encode(live, learner)?;
+        let running = Duration::from_secs(live.header.running_s);
+        let saved = self.store.save(Mark { trace_seq, running }, &bytes, keep)?;
+        let name = saved.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok((name.unwrap_or_default(), bytes.len() as u64))
+    }
+
+    /// The bytes of a checkpoint.
+    pub fn encode(&self, live: &LivePart, learner: &LearnerState) -> Result<Vec<u8>> {
+        let (mut tensors, mut header) = (BTreeMap::new(), HashMap::new());
+        saved::save(learner, &mut tensors, &mut header);
+        saved::put_prototypes("live", live.memory.prototypes(), &mut tensors);
+        if let Some(calibrator) = &live.calibrator {
+            let dimension = live.memory.prototypes().dimension();
+            let values = calibrator.embeddings().to_vec();
+            let shape = vec![values.len() / dimension, dimension];
+            tensors.insert("live.calibration".to_owned(), Tensor { shape, values });
+        }
+        let json = |what: serde_json::Result<String>| {
+            what.map_err(|error| Error::input(format!("cannot store a checkpoint: {error}")))
+        };
+        let Control { inv_tau, beta, gamma } = live.control;
+        header.insert("format".to_owned(), FORMAT.to_owned());
+        header.insert("settings".to_owned(), self.settings.clone());
+        header.insert("card".to_owned(), self.card.clone());
+        header.insert("live".to_owned(), json(serde_json::to_string(&live.header))?);
+        header.insert("live.control".to_owned(), json(serde_json::to_string(&[inv_tau, beta, gamma]))?);
+        let pixels = if live.keep_window { stored_pixels(&live.samples) } else { BTreeMap::new() };
+        serialize_with_pixels(&tensors, &pixels, header)
+    }
+}
+
+/// The pixels of all samples; companions that are missing are stored as the sample itself and left out on reading.
+fn stored_pixels(samples: &[Sample]) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
+    let Some(length) = samples.first().map(|sample| sample.pixels.len()) else { return BTreeMap::new() };
+    let shape = vec![samples.len(), length];
+    let frames = samples.iter().flat_map(|sample| sample.pixels.iter().copied()).collect();
+    let companion = |sample: &Sample| match &sample.companion {
+        Some((_, pixels)) => Arc::clone(pixels),
+        None => Arc::clone(&sample.pixels),
+    };
+    let companions = samples.iter().flat_map(|sample| companion(sample).to_vec()).collect();
+    BTreeMap::from([
+        ("ring.frames".to_owned(), (shape.clone(), frames)),
+        ("ring.companions".to_owned(), (shape, companions)),
+    ])
+}
+
+/// Reads a checkpoint of the network of `plan`; `path` is used in messages only.
+pub fn decode(path: &Path, bytes: &[u8], plan: &Plan) -> Result<Restored> {
+    let file = TensorFile::parse(path, bytes)?;
+    match file.metadata().get("format").map(String::as_str) {
+        Some(FORMAT) => {}
+        other => {
+            let found = other.unwrap_or("none");
+            return Err(file.fault(format!("its format is {found}; this program reads {FORMAT}")));
+        }
+    }
+    let header: LiveHeader = file.setting("live")?;
+    let [inv_tau, beta, gamma]: [f64; 3] = file.setting("live.control")?;
+    let prototypes = saved::take_prototypes(&file, "live", plan.features)?;
+    let memory = LiveMemory::from_parts(prototypes, header.ids.clone(), header.ages.clone(), header.next_id)
+        .map_err(|error| file.fault(error))?;
+    let calibrator = file.get("live.calibration").map(|tensor| {
+        let rows = tensor.shape.first().copied().unwrap_or(0);
+        let values = file.finite("live.calibration", &[rows, plan.features])?;
+        Ok::<_, Error>(Calibrator::with(plan.features, values.to_vec()))
+    });
+    let samples = match file.get("ring.frames").is_some() {
+        true => read_pixels(&file, &header, plan.image.len())?,
+        false => Vec::new(),
+    };
+    let keep_window = !samples.is_empty();
+    let live = LivePart {
+        control: Control { inv_tau, beta, gamma },
+        calibrator: calibrator.transpose()?,
+        memory,
+        samples,
+        keep_window,
+        header,
+    };
+    Ok(Restored { live, learner: saved::load(&file, plan)? })
+}
+
+fn read_pixels(file: &TensorFile, header: &LiveHeader, length: usize) -> Result<Vec<Sample>> {
+    let shape = [header.samples.len(), length];
+    let frames = file.finite("ring.frames", &shape)?;
+    let companions = file.finite("ring.companions", &shape)?;
+    // Stored as bytes; read as the same whole numbers.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let bytes = |values: &[f32]| values.iter().map(|value| *value as u8).collect::<Arc<[u8]>>();
+    let pixels = frames.chunks_exact(length.max(1)).zip(companions.chunks_exact(length.max(1)));
+    Ok(header
+        .samples
+        .iter()
+        .zip(pixels)
+        .map(|((frame, sequence, companion), (pixels, later))| Sample {
+            frame: *frame,
+            sequence: *sequence,
+            pixels: bytes(pixels),
+            companion: companion.map(|sequence| (sequence, bytes(later))),
+        })
+        .collect())
+}

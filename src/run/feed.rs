@@ -1,0 +1,194 @@
+//! Frames with their times, from a camera that goes on by itself or from a recording that waits.
+//!
+//! A camera's time is the machine's monotonic clock; frames between two wanted ones are not looked at. A recording's
+//! time is its own: it is read frame by frame as fast as it is consumed, or, paced, no faster than it was taken.
+
+use std::time::{Duration, Instant};
+
+use super::sampler::Sampler;
+use crate::Result;
+use crate::camera::{Capture, Counters, Event, Frame, Kind, Next, Source};
+
+/// The longest that a call waits, so that the loop hears requests and feeds the watchdog.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Where frames come from.
+pub enum Feed {
+    /// A camera, drained by a thread of its own.
+    Camera(Capture),
+    /// Something that can be read at any speed.
+    Recording(Recording),
+}
+
+/// A source that waits to be read.
+pub struct Recording {
+    source: Box<dyn Source + Send>,
+    /// The number of the next frame that is read.
+    next_sequence: u64,
+    /// Nanoseconds between frames that carry no time of their own.
+    spacing: u64,
+    /// When to show the frame of which time, if it is to be shown as fast as it was taken.
+    pace: Option<Pace>,
+    /// A frame that was read before its time.
+    early: bool,
+}
+
+#[derive(Debug, Default)]
+struct Pace {
+    origin: Option<(Instant, u64)>,
+}
+
+/// What the feed has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// A frame, taken at this time of the source's clock.
+    Frame(u64),
+    /// Nothing yet.
+    Nothing,
+    /// There will be no more.
+    End,
+}
+
+impl Recording {
+    /// Reads `source`, from frame `next_sequence` on.
+    pub fn new(
+        mut source: Box<dyn Source + Send>,
+        period: Duration,
+        paced: bool,
+        next_sequence: u64,
+    ) -> Result<Self> {
+        let spacing = match source.rate() {
+            Some(rate) if rate > 0.0 => Duration::from_secs_f64(1.0 / rate),
+            // Pictures without times are samples, one by one.
+            _ => period,
+        };
+        if next_sequence > 0 {
+            source.seek(next_sequence)?;
+        }
+        let spacing = u64::try_from(spacing.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let pace = paced.then(Pace::default);
+        Ok(Self { source, next_sequence, spacing, pace, early: false })
+    }
+
+    /// Reads one frame by its number, and leaves the place as it was: for a resumed run.
+    pub fn read_again(&mut self, sequence: u64, frame: &mut Frame) -> Result<bool> {
+        self.source.seek(sequence)?;
+        let found = matches!(self.source.next(frame)?, Next::Frame);
+        self.source.seek(self.next_sequence)?;
+        Ok(found && frame.sequence == sequence)
+    }
+
+    fn next(&mut self, sampler: &Sampler, frame: &mut Frame) -> Result<Fed> {
+        if !self.early {
+            // A world can be looked at anywhere: frames that nobody wants are not even drawn.
+            if self.source.kind() == Kind::BuiltIn
+                && let Some(time) = sampler.next_time()
+            {
+                let wanted = time.div_ceil(self.spacing);
+                if wanted > self.next_sequence {
+                    self.next_sequence = wanted;
+                    self.source.seek(wanted)?;
+                }
+            }
+            match self.source.next(frame)? {
+                Next::Frame => self.next_sequence = frame.sequence + 1,
+                Next::Nothing => return Ok(Fed::Nothing),
+                Next::End => return Ok(Fed::End),
+            }
+        }
+        let time = frame.recorded_ns.unwrap_or_else(|| frame.sequence.saturating_mul(self.spacing));
+        self.early = match &mut self.pace {
+            None => false,
+            Some(pace) => pace.hold(time),
+        };
+        Ok(if self.early { Fed::Nothing } else { Fed::Frame(time) })
+    }
+}
+
+impl Pace {
+    /// Sleeps until the frame's time, but not longer than the loop may be kept; whether it is still to come.
+    fn hold(&mut self, time: u64) -> bool {
+        let (start, first) = *self.origin.get_or_insert_with(|| (Instant::now(), time));
+        let due = start + Duration::from_nanos(time.saturating_sub(first));
+        let wait = due.saturating_duration_since(Instant::now());
+        std::thread::sleep(wait.min(PATIENCE));
+        wait > PATIENCE
+    }
+}
+
+impl Feed {
+    /// The next frame, if one comes soon.
+    pub fn next(&mut self, sampler: &Sampler, now_ns: u64, frame: &mut Frame) -> Result<Fed> {
+        match self {
+            Self::Recording(recording) => recording.next(sampler, frame),
+            Self::Camera(capture) => {
+                let wait = sampler.next_time().map_or(0, |time| time.saturating_sub(now_ns));
+                let wait = Duration::from_nanos(wait);
+                if wait > PATIENCE {
+                    std::thread::sleep(PATIENCE);
+                    return Ok(Fed::Nothing);
+                }
+                std::thread::sleep(wait);
+                Ok(match capture.newest(frame, PATIENCE) {
+                    true => Fed::Frame(frame.monotonic_ns),
+                    false => Fed::Nothing,
+                })
+            }
+        }
+    }
+
+    /// Lets time pass without looking: a paused camera goes on, a recording stands still.
+    pub fn pass(&mut self) {
+        std::thread::sleep(Duration::from_millis(50));
+        if let Self::Recording(Recording { pace: Some(pace), .. }) = self {
+            pace.origin = None;
+        }
+    }
+
+    /// What happened to the camera since the last call.
+    pub fn events(&mut self) -> Vec<Event> {
+        match self {
+            Self::Camera(capture) => capture.events().try_iter().collect(),
+            Self::Recording(_) => Vec::new(),
+        }
+    }
+
+    /// Frames delivered, lost and damaged.
+    pub fn counters(&self) -> Counters {
+        match self {
+            Self::Camera(capture) => capture.counters(),
+            Self::Recording(recording) => recording.source.counters(),
+        }
+    }
+
+    /// In words.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Camera(capture) => capture.describe().to_owned(),
+            Self::Recording(recording) => recording.source.describe(),
+        }
+    }
+
+    /// The number of the next picture, for sources that can be read again.
+    pub fn next_sequence(&self) -> u64 {
+        match self {
+            Self::Camera(_) => 0,
+            // A frame that waits for its time has not been looked at.
+            Self::Recording(recording) => recording.next_sequence - u64::from(recording.early),
+        }
+    }
+
+    /// The recording, if it is one.
+    pub fn recording(&mut self) -> Option<&mut Recording> {
+        match self {
+            Self::Recording(recording) => Some(recording),
+            Self::Camera(_) => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Feed").field(&self.describe()).finish()
+    }
+}

@@ -1,0 +1,297 @@
+//! The learner's thread: lessons and checkpoints in, one at a time; reports out.
+//!
+//! The thread owns everything that learning changes. It gets a [`Job`], works on it for as long as that takes, and answers
+//! with a [`Report`]; the live path never waits for it. Both queues are short and the live path has at most one lesson and
+//! one checkpoint under way, so neither can fill up. New weights travel as an `Arc` that the live path takes up
+//! between two frames.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::checkpoint::{Keeper, LivePart};
+use super::ring::Sample;
+use crate::encoder::Plan;
+use crate::encoder::card::InputScaling;
+use crate::encoder::inference::Folded;
+use crate::learner::update::{Learner, LearnerState, Update};
+use crate::memory::Control;
+use crate::trace;
+use crate::views::{Pairing, Pixels, Views};
+use crate::{Error, Result};
+
+/// A window to learn from.
+#[derive(Debug)]
+pub struct Lesson {
+    /// Its frames.
+    pub samples: Vec<Sample>,
+    /// The frames after which the next window begins.
+    pub stride: usize,
+    /// β, if the live path has calibrated it since.
+    pub beta: Option<f64>,
+}
+
+/// What an encoder has become.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    /// Its weights, ready for single frames.
+    pub folded: Arc<Folded>,
+    /// 1/τ, β, γ.
+    pub control: Control,
+}
+
+/// What became of a lesson.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    /// The update.
+    pub update: Update,
+    /// Updates applied over all restarts, this one included.
+    pub step: u64,
+    /// The encoder's learning rate in it.
+    pub learning_rate: f64,
+    /// How long it took, views included.
+    pub seconds: f64,
+    /// The new weights, unless the update was refused.
+    pub publication: Option<Publication>,
+    /// Number of the window's last frame.
+    pub last_frame: u64,
+    /// Frames of the window.
+    pub window: usize,
+    /// Frames to the next one.
+    pub stride: usize,
+}
+
+/// Somebody who learns from windows: the learner, or a test's stand-in for it.
+pub trait Student: Send {
+    /// Learns from one window.
+    fn learn(&mut self, lesson: &Lesson) -> Result<Learned>;
+    /// Everything that learning has changed so far.
+    fn state(&self) -> &LearnerState;
+    /// Goes on from another state and says what the encoder is then.
+    fn restore(&mut self, state: LearnerState) -> Result<Publication>;
+}
+
+/// The learner with what it needs to turn samples into views.
+pub struct Pupil {
+    learner: Learner,
+    plan: Plan,
+    views: Views,
+    pairing: Pairing,
+    scaling: InputScaling,
+    learning_rate: Box<dyn Fn(u64) -> f64 + Send>,
+    images: Vec<f32>,
+}
+
+impl Pupil {
+    /// A pupil for windows of up to `window` frames.
+    pub fn new(
+        learner: Learner,
+        plan: Plan,
+        views: Views,
+        pairing: Pairing,
+        scaling: InputScaling,
+        window: usize,
+        learning_rate: Box<dyn Fn(u64) -> f64 + Send>,
+    ) -> Self {
+        let images = vec![0.0; 2 * window * plan.image.len()];
+        Self { learner, plan, views, pairing, scaling, learning_rate, images }
+    }
+
+    fn publication(&self) -> Result<Publication> {
+        let state = &self.learner.state;
+        let folded = Arc::new(Folded::new(&self.plan, &state.parameters, &state.statistics)?);
+        Ok(Publication { folded, control: state.control })
+    }
+}
+
+impl Student for Pupil {
+    fn learn(&mut self, lesson: &Lesson) -> Result<Learned> {
+        let start = Instant::now();
+        if let Some(beta) = lesson.beta {
+            self.learner.state.control.beta = beta;
+        }
+        let frames: Vec<Pixels<'_>> =
+            lesson.samples.iter().map(|sample| Pixels::Bytes(&sample.pixels)).collect();
+        let next: Vec<Pixels<'_>> = match self.pairing {
+            Pairing::NextFrame => lesson
+                .samples
+                .iter()
+                .map(|sample| sample.companion.as_ref().map_or(&sample.pixels, |(_, pixels)| pixels))
+                .map(|pixels| Pixels::Bytes(pixels))
+                .collect(),
+            Pairing::CleanAndAugmented | Pairing::TwoAugmented => Vec::new(),
+        };
+        let numbers = frames.len() * self.plan.image.len();
+        let window = lesson.samples.first().map_or(0, |sample| sample.frame);
+        let images = self
+            .images
+            .get_mut(..2 * numbers)
+            .ok_or_else(|| Error::input("a window of more frames than it was made for"))?;
+        let (first, second) = images.split_at_mut(numbers);
+        // Views are numbered by the window's first frame: whatever happened in between, the same frames give the same views.
+        self.views.make(window, &frames, &next, first, second)?;
+        self.scaling.apply(images);
+        let step = self.learner.state.adam.step;
+        let update = self.learner.update(images, frames.len(), lesson.stride)?;
+        let publication = if update.refused.is_none() { Some(self.publication()?) } else { None };
+        Ok(Learned {
+            step: self.learner.state.adam.step,
+            learning_rate: (self.learning_rate)(step),
+            seconds: start.elapsed().as_secs_f64(),
+            publication,
+            last_frame: lesson.samples.last().map_or(0, |sample| sample.frame),
+            window: lesson.samples.len(),
+            stride: lesson.stride,
+            update,
+        })
+    }
+
+    fn state(&self) -> &LearnerState {
+        &self.learner.state
+    }
+
+    fn restore(&mut self, state: LearnerState) -> Result<Publication> {
+        self.learner.state = state;
+        self.publication()
+    }
+}
+
+/// What the thread is asked to do.
+#[derive(Debug)]
+pub enum Job {
+    /// Learn from a window.
+    Learn(Lesson),
+    /// Write a checkpoint with this part of the live path.
+    Save(Box<LivePart>),
+    /// Go on from this state.
+    Restore(Box<LearnerState>),
+}
+
+/// What it answers.
+#[derive(Debug)]
+pub enum Report {
+    /// Of a lesson.
+    Learned(Box<Result<Learned>>),
+    /// Of a checkpoint.
+    Saved(trace::Checkpoint),
+    /// Of another state.
+    Restored(Result<Publication>),
+}
+
+/// The live path's end of the thread.
+#[derive(Debug)]
+pub struct LearnerThread {
+    jobs: Option<SyncSender<Job>>,
+    reports: Receiver<Report>,
+    thread: Option<JoinHandle<()>>,
+    lesson_since: Option<Instant>,
+    saving: bool,
+}
+
+impl LearnerThread {
+    /// Starts the thread.
+    pub fn start(mut student: Box<dyn Student>, keeper: Keeper) -> Result<Self> {
+        let (jobs, incoming) = sync_channel(3);
+        let (outgoing, reports) = sync_channel(3);
+        let work = move || {
+            while let Ok(job) = incoming.recv() {
+                let report = match job {
+                    Job::Learn(lesson) => Report::Learned(Box::new(student.learn(&lesson))),
+                    Job::Save(live) => Report::Saved(keeper.save(&live, student.state())),
+                    Job::Restore(state) => Report::Restored(student.restore(*state)),
+                };
+                if outgoing.send(report).is_err() {
+                    break;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("learner".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| Error::io("the learner's thread", error))?;
+        Ok(Self { jobs: Some(jobs), reports, thread: Some(thread), lesson_since: None, saving: false })
+    }
+
+    /// Since when a lesson has been under way.
+    pub fn busy_since(&self) -> Option<Instant> {
+        self.lesson_since
+    }
+
+    /// Whether a checkpoint is under way.
+    pub fn is_saving(&self) -> bool {
+        self.saving
+    }
+
+    /// Gives the thread something to do, unless the same is under way already. Never waits.
+    ///
+    /// # Errors
+    /// If the thread has ended.
+    pub fn give(&mut self, job: Job) -> Result<bool> {
+        match &job {
+            Job::Learn(_) if self.lesson_since.is_some() => return Ok(false),
+            Job::Save(_) if self.saving => return Ok(false),
+            _ => {}
+        }
+        let (lesson, save) = (matches!(job, Job::Learn(_)), matches!(job, Job::Save(_)));
+        match self.jobs.as_ref().map(|jobs| jobs.try_send(job)) {
+            Some(Ok(())) => {
+                if lesson {
+                    self.lesson_since = Some(Instant::now());
+                }
+                self.saving |= save;
+                Ok(true)
+            }
+            Some(Err(TrySendError::Full(_))) => Ok(false),
+            Some(Err(TrySendError::Disconnected(_))) | None => Err(gone()),
+        }
+    }
+
+    /// The next report, if there is one already.
+    pub fn report(&mut self) -> Result<Option<Report>> {
+        match self.reports.try_recv() {
+            Ok(report) => Ok(Some(self.noted(report))),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(gone()),
+        }
+    }
+
+    /// The next report, waiting for it for up to `patience`.
+    pub fn wait(&mut self, patience: Duration) -> Result<Option<Report>> {
+        match self.reports.recv_timeout(patience) {
+            Ok(report) => Ok(Some(self.noted(report))),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        }
+    }
+
+    fn noted(&mut self, report: Report) -> Report {
+        match &report {
+            Report::Learned(_) => self.lesson_since = None,
+            Report::Saved(_) => self.saving = false,
+            Report::Restored(_) => {}
+        }
+        report
+    }
+}
+
+impl Drop for LearnerThread {
+    fn drop(&mut self) {
+        // The thread ends when the queue does; a lesson under way is finished first.
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            while self.reports.recv().is_ok() {}
+            if thread.join().is_err() {
+                log::error!("the learner's thread had failed");
+            }
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::Device("the learner has ended unexpectedly: categories go on without learning".to_owned())
+}
+
+impl std::fmt::Debug for Pupil {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pupil").field("pairing", &self.pairing).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,164 @@
+//! What a run is started with, and the file in the data folder that remembers it.
+//!
+//! `run.toml` is written when a data folder is first used and read when it is used again, so that `oupn-edge --data DIR`
+//! alone goes on. Version 1: `version`, `camera`, `period_s`, `calibrate`, `model` (as given, if any) and `settings`, a
+//! table as `oupn-edge config show` prints it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::camera::Options;
+use crate::config::Settings;
+use crate::encoder::device::DeviceChoice;
+use crate::storage::{Filesystem, write_atomically};
+use crate::{Error, Result};
+
+/// The file's name in the data folder.
+pub const NAME: &str = "run.toml";
+
+const VERSION: u32 = 1;
+
+/// No `run.toml` comes near this.
+const LARGEST: u64 = 1 << 20;
+
+/// Everything that a run is started with.
+#[derive(Clone, Debug)]
+pub struct RunPlan {
+    /// The data folder.
+    pub data: PathBuf,
+    /// Where frames come from, as given.
+    pub camera: String,
+    /// How it is opened.
+    pub camera_options: Options,
+    /// What is learned.
+    pub settings: Settings,
+    /// Weights to start from.
+    pub model: Option<PathBuf>,
+    /// Time between samples.
+    pub period: Duration,
+    /// Whether β is calibrated from the first frames.
+    pub calibrate: bool,
+    /// Whether a recorded source takes its time.
+    pub realtime: bool,
+    /// Frames to see.
+    pub frames: Option<u64>,
+    /// Time of the source to see.
+    pub time: Option<Duration>,
+    /// Time between checkpoints.
+    pub checkpoint_every: Duration,
+    /// Whether categories' pictures are kept on the disk.
+    pub keep_thumbnails: bool,
+    /// Whether checkpoints hold the window's pixels.
+    pub keep_window: bool,
+    /// Where the encoder trains.
+    pub device: DeviceChoice,
+    /// Threads of the processor; 0 for all.
+    pub threads: usize,
+    /// What the encoder may hold at once.
+    pub memory_budget: usize,
+    /// Bytes of the disk that are held back for the trace.
+    pub reserve_bytes: u64,
+    /// The device's name.
+    pub device_name: String,
+}
+
+/// What `run.toml` holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remembered {
+    version: u32,
+    /// Where frames come from.
+    pub camera: String,
+    /// Seconds between samples.
+    pub period_s: f64,
+    /// Whether β is calibrated from the first frames.
+    pub calibrate: bool,
+    /// Weights to start from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<PathBuf>,
+    /// What is learned.
+    pub settings: Settings,
+}
+
+impl Remembered {
+    /// What is worth remembering of a plan.
+    pub fn of(plan: &RunPlan) -> Self {
+        Self {
+            version: VERSION,
+            camera: plan.camera.clone(),
+            period_s: plan.period.as_secs_f64(),
+            calibrate: plan.calibrate,
+            model: plan.model.clone(),
+            settings: plan.settings.clone(),
+        }
+    }
+
+    /// Reads the file of a data folder; none if there is none.
+    pub fn read(fs: &dyn Filesystem, data: &Path) -> Result<Option<Self>> {
+        let path = data.join(NAME);
+        let bytes = match crate::storage::read_bounded(fs, &path, LARGEST) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(&path, error)),
+            Ok(bytes) => bytes,
+        };
+        let fault = |what: &dyn std::fmt::Display| {
+            Error::input(format!("{}: {what}; remove it to start anew", path.display()))
+        };
+        let text = String::from_utf8(bytes).map_err(|_| fault(&"not a text"))?;
+        let read: Self = toml::from_str(&text).map_err(|error| fault(&error.message().replace('\n', " ")))?;
+        if read.version != VERSION {
+            return Err(fault(&format!("version {}; this program reads {VERSION}", read.version)));
+        }
+        read.settings.validate().map_err(|error| fault(&error))?;
+        if !(read.period_s > 0.0 && read.period_s < 1e6) {
+            return Err(fault(&format!("period_s = {}", read.period_s)));
+        }
+        Ok(Some(read))
+    }
+
+    /// Writes the file, durably.
+    pub fn write(&self, fs: &dyn Filesystem, data: &Path) -> Result<()> {
+        let path = data.join(NAME);
+        let text = toml::to_string(self).map_err(|error| Error::input(format!("{NAME}: {error}")))?;
+        write_atomically(fs, &path, text.as_bytes()).map_err(|error| Error::io(&path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Preset;
+    use crate::storage::OsFilesystem;
+
+    #[test]
+    fn what_was_started_is_remembered_and_damage_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let remembered = Remembered {
+            version: VERSION,
+            camera: "rooms".into(),
+            period_s: 4.0,
+            calibrate: true,
+            model: None,
+            settings: Preset::Saycam.settings(),
+        };
+        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), None);
+        remembered.write(&OsFilesystem, folder.path()).unwrap();
+        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), Some(remembered));
+
+        let path = folder.path().join(NAME);
+        let text = std::fs::read_to_string(&path).unwrap();
+        for damaged in [
+            "",
+            "version = 1",
+            &text.replace("version = 1", "version = 2"),
+            &text.replace("window = 75", "window = 0"),
+        ] {
+            std::fs::write(&path, damaged).unwrap();
+            let error = Remembered::read(&OsFilesystem, folder.path()).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains(NAME), "{error}");
+        }
+    }
+}

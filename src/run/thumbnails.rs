@@ -1,0 +1,83 @@
+//! Pictures of categories on the disk: only with `--keep-thumbnails`.
+//!
+//! `thumbnails/category-NUMBER-BOOT-SECONDS.png` in the data folder: the picture that founded a category, 64×64 pixels,
+//! with the boot and the monotonic second of it in the name, by which `forget` finds those that it must remove. At most
+//! [`MOST`] are kept; later categories get none.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::device::clock::Stamp;
+use crate::storage::{OsFilesystem, write_atomically};
+use crate::{Error, Result};
+
+/// The most pictures that are kept: some 100 MB.
+const MOST: usize = 10_000;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Thumbnails {
+    dir: PathBuf,
+    width: usize,
+    height: usize,
+    kept: usize,
+}
+
+impl Thumbnails {
+    /// Keeps pictures of this size in `data/thumbnails`.
+    pub fn open(data: &Path, width: usize, height: usize) -> Result<Self> {
+        let dir = data.join("thumbnails");
+        std::fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, error))?;
+        let kept = std::fs::read_dir(&dir).map_err(|error| Error::io(&dir, error))?.count();
+        Ok(Self { dir, width, height, kept })
+    }
+
+    /// Keeps the picture that founded a category. A failure is logged: the recording is worth more.
+    pub fn keep(&mut self, category: u64, at: Stamp, rgb: &[u8]) {
+        if self.kept >= MOST {
+            return;
+        }
+        self.kept += 1;
+        let name = format!("category-{category:08}-{}-{}.png", at.boot, at.mono_ns / 1_000_000_000);
+        if let Err(error) = self.write(&self.dir.join(name), rgb) {
+            log::warn!("a thumbnail could not be kept: {error}");
+        }
+    }
+
+    fn write(&self, path: &Path, rgb: &[u8]) -> Result<()> {
+        use image::{ImageEncoder, codecs::png::PngEncoder};
+        #[allow(clippy::cast_possible_truncation)]
+        let (width, height) = (self.width as u32, self.height as u32);
+        let fault = || Error::input("a picture of another size than its thumbnail's");
+        let picture = image::RgbImage::from_raw(width, height, rgb.to_vec()).ok_or_else(fault)?;
+        let small = image::imageops::thumbnail(&picture, 64, 64);
+        let mut png = Vec::new();
+        PngEncoder::new(&mut png)
+            .write_image(&small, 64, 64, image::ExtendedColorType::Rgb8)
+            .map_err(|error| Error::input(error.to_string()))?;
+        write_atomically(&OsFilesystem, path, &png).map_err(|error| Error::io(path, error))
+    }
+
+    /// Removes those that are younger than `last`. Of another boot nobody knows the age: they go, too.
+    pub fn forget(&self, now: Stamp, last: Duration) {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
+        let oldest = (now.mono_ns / 1_000_000_000).saturating_sub(last.as_secs() + 1);
+        let boot = now.boot.to_string();
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let second = name
+                .strip_suffix(".png")
+                .and_then(|name| name.rsplit_once('-'))
+                .filter(|(before, _)| before.ends_with(&boot))
+                .and_then(|(_, second)| second.parse::<u64>().ok());
+            if second.is_none_or(|second| second >= oldest)
+                && let Err(error) = std::fs::remove_file(entry.path())
+            {
+                log::error!(
+                    "{}: a picture that was to be forgotten is still there: {error}",
+                    entry.path().display()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What others ask of a recording, and what it does about it: pause, resume, forget, checkpoint, stop.
+
+use std::time::{Duration, Instant};
+
+use super::assembly::{untaught, with_next_id};
+use super::checkpoint::{self, Restored};
+use super::feed::Feed;
+use super::learning::Job;
+use super::recording::{END_PATIENCE, Recording};
+use super::status::{Request, Snapshot, Wish};
+use crate::memory::LiveMemory;
+use crate::trace::{self, Record};
+use crate::{Error, Result};
+
+impl Recording {
+    pub(super) fn hear_requests(&mut self) {
+        if self.signals.take_toggle() {
+            // Nobody waits for this answer.
+            let _ = self.grant(Wish::Toggle, "signal");
+        }
+        while let Ok(Request { wish, by, answer }) = self.requests.try_recv() {
+            let outcome = self.grant(wish, by);
+            if let Some(answer) = answer {
+                // Whoever asked may have gone.
+                let _ = answer.try_send(outcome);
+            } else if let Err(error) = outcome {
+                log::warn!("{error}");
+            }
+        }
+    }
+
+    fn grant(&mut self, wish: Wish, by: &'static str) -> Result<String> {
+        let paused = self.counts.paused_since.is_some();
+        match wish {
+            Wish::Toggle if paused => self.grant(Wish::Resume, by),
+            Wish::Toggle => self.grant(Wish::Pause, by),
+            Wish::Pause if paused => Ok("it is paused already".into()),
+            Wish::Resume if !paused => Ok("it is not paused".into()),
+            Wish::Pause => {
+                self.counts.paused_since = Some(Instant::now());
+                self.recorder.record(Record::Pause(trace::Pause { by: by.into() }));
+                self.status.change(|now| now.paused = true);
+                log::info!("paused by {by}: nothing is looked at");
+                Ok("paused: nothing is looked at until `oupn-edge resume`".into())
+            }
+            Wish::Resume => {
+                let since = self.counts.paused_since.take();
+                let paused_s = since.map_or(0.0, |since| since.elapsed().as_secs_f32());
+                if matches!(self.feed, Feed::Camera(_)) {
+                    self.sampler.restart();
+                }
+                self.recorder.record(Record::Resume(trace::Resume { by: by.into(), paused_s }));
+                self.status.change(|now| now.paused = false);
+                log::info!("resumed by {by}");
+                Ok("the recording goes on".into())
+            }
+            Wish::Checkpoint => {
+                self.settle(END_PATIENCE);
+                if self.save() {
+                    self.settle(END_PATIENCE);
+                }
+                Ok("a checkpoint was written; the trace says how".into())
+            }
+            Wish::Stop => {
+                self.counts.stop = true;
+                Ok("the recording ends".into())
+            }
+            Wish::Forget(last) => self.forget(last),
+        }
+    }
+
+    /// Removes the last records and returns the learner to a checkpoint from before them.
+    fn forget(&mut self, last: Duration) -> Result<String> {
+        self.settle(END_PATIENCE);
+        if self.learner.busy_since().is_some() || self.learner.is_saving() {
+            return Err(Error::Device("learning does not come to an end; try again".into()));
+        }
+        let Some(pending) = self.recorder.begin_forget(last)? else {
+            return Ok("there is nothing that young to forget".into());
+        };
+        self.store.remove_from(pending.from_seq)?;
+        self.status.change(Snapshot::forget_what_was_seen);
+        if let Some(thumbnails) = &self.thumbnails {
+            thumbnails.forget(self.clock.now(), last);
+        }
+        self.ring.clear(self.next_frame);
+        self.sampler.restart();
+        let restored = self.return_to_checkpoint()?;
+        let removed = self.recorder.finish_forget()?;
+        // A crash from here on must not bring back a state, or a place in a recording, from before this moment.
+        if self.save() {
+            self.settle(END_PATIENCE);
+        }
+        log::info!("forgot the last {} s: {removed} records", last.as_secs());
+        Ok(format!("{removed} records were removed and the learner returned to {restored}"))
+    }
+
+    fn return_to_checkpoint(&mut self) -> Result<String> {
+        // Categories that were given a number keep it: it is in the trace, or was.
+        let next_id = self.live.memory.next_id();
+        let (memory, control, learner, name) = match self.store.load_newest()? {
+            Some((file, bytes)) => {
+                let Restored { live, learner } =
+                    checkpoint::decode(&file.path, &bytes, &self.origin.settings.plan()?)?;
+                let memory = live.memory;
+                (memory, live.control, learner, format!("checkpoint {}", file.number))
+            }
+            None => {
+                let prototypes = self.live.memory.prototypes();
+                let memory = LiveMemory::new(prototypes.slots(), prototypes.dimension())?;
+                let learner = untaught(&self.origin)?;
+                (memory, learner.control, learner, "its beginning".to_owned())
+            }
+        };
+        self.live.memory = with_next_id(&memory, next_id)?;
+        self.counts.calibrated = false;
+        self.learner.give(Job::Restore(Box::new(learner)))?;
+        // The thread is idle, so it answers at once.
+        self.hear_learner(END_PATIENCE);
+        self.live.control = control;
+        Ok(name)
+    }
+}
