@@ -1,6 +1,6 @@
 //! The recording through the real binary, on the built-in world with a small encoder.
 
-#![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
+#![allow(clippy::unwrap_used, clippy::panic)] // a test that fails should say so in the shortest way
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -82,8 +82,11 @@ fn what_happened(data: &Path) -> Vec<String> {
     frames.into_values().chain(updates.into_values()).collect()
 }
 
+/// Every tensor's bits, and the header.
+type Content = (Vec<(String, Vec<u32>)>, Vec<(String, String)>);
+
 /// The newest checkpoint's tensors and header, without what only tells how long things took.
-fn newest_checkpoint(data: &Path) -> (Vec<(String, Vec<u32>)>, Vec<(String, String)>) {
+fn newest_checkpoint(data: &Path) -> Content {
     let store = CheckpointStore::open(Arc::new(OsFilesystem), &data.join("checkpoints")).unwrap();
     let (checkpoint, bytes) = store.load_newest().unwrap().unwrap();
     let file = TensorFile::parse(&checkpoint.path, &bytes).unwrap();

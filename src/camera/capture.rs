@@ -417,8 +417,10 @@ mod tests {
         assert_eq!(lost, Event::Lost { reason: "unplugged".to_owned() });
         assert_eq!(capture.events().recv_timeout(LONG).unwrap(), Event::Back);
         let mut frame = Frame::default();
-        assert!(capture.newest(&mut frame, LONG));
-        assert!(capture.counters().frames >= 2, "counted over the reopening");
+        // The first picture may still be waiting when the camera is back.
+        while capture.counters().frames < 2 {
+            assert!(capture.newest(&mut frame, LONG), "frames are counted over the reopening");
+        }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! With the paper's β = −12 every frame founds a category until learning has raised β over thousands of updates. What
 //! counts as "the same" depends on the encoder and on the camera's world, so β is set from the first frames themselves: an
 //! empty memory, shown those frames, is to found one category for every [`FRAMES_A_CATEGORY`] of them, or the next lower
-//! number that it can; of all β that do so, the middle one is taken, so that neither the next view of a known thing nor a
-//! new thing lies at the edge. That is done when 5, 10, 20, 40 and 75 frames have been seen; each calibration replaces
+//! number that it can. Of all β that do so, the middle one is taken, so that neither the next view of a known thing nor a
+//! new thing lies at the edge, but none that asks for less similarity than the first frames had by more than
+//! [`MARGIN`]: who has seen one thing only cannot know how different others are. That is done when 5, 10, 20, 40 and 75 frames have been seen; each calibration replaces
 //! the one before it, and learning goes on from the last. Categories that were founded meanwhile stay.
 //!
 //! One category in five frames is a prior on the world, not a result: at one frame every 4 s people look at a thing for
@@ -18,6 +19,9 @@ const MOMENTS: [usize; 5] = [5, 10, 20, 40, 75];
 
 /// How many of the first frames are to share a category, on average.
 pub const FRAMES_A_CATEGORY: usize = 5;
+
+/// The most by which the similarity asked for lies below what the first frames needed.
+const MARGIN: f64 = 0.1;
 
 /// Halvings of the range of β: from 2/τ wide to a thousandth of the similarity that matters.
 const HALVINGS: usize = 12;
@@ -70,7 +74,7 @@ impl Calibrator {
         self.beta(control, rules).map(Some)
     }
 
-    /// The middle of all β for which the frames so far found the wanted number of categories.
+    /// β for which the frames so far found the wanted number of categories.
     fn beta(&self, control: &Control, rules: &Rules) -> Result<f64> {
         let wanted = self.frames().div_ceil(FRAMES_A_CATEGORY);
         // û = threshold at a cosine of 1 and of −1: all that lies beyond founds always or never.
@@ -79,7 +83,7 @@ impl Calibrator {
         let least = self.edge(low, high, control, rules, |founded| founded <= wanted)?;
         let number = self.founded(&Control { beta: least, ..*control }, rules)?;
         let most = self.edge(least, high, control, rules, |founded| founded < number)?;
-        Ok(0.5 * (least + most))
+        Ok(least + (0.5 * (most - least)).min(MARGIN * control.inv_tau))
     }
 
     /// The smallest β between `low` and `high` that founds so few that `enough` says yes; `high` if none does.

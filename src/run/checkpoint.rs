@@ -138,36 +138,36 @@ impl Keeper {
             _ => Keep::LastTwoAndOlder,
         };
         let trace_seq = self.recorder.flush(TRACE_PATIENCE)?;
-        let bytes = self.encode(live, learner)?;
+        let bytes = encode(live, learner, &self.settings, &self.card)?;
         let running = Duration::from_secs(live.header.running_s);
         let saved = self.store.save(Mark { trace_seq, running }, &bytes, keep)?;
         let name = saved.path.file_name().map(|name| name.to_string_lossy().into_owned());
         Ok((name.unwrap_or_default(), bytes.len() as u64))
     }
+}
 
-    /// The bytes of a checkpoint.
-    pub fn encode(&self, live: &LivePart, learner: &LearnerState) -> Result<Vec<u8>> {
-        let (mut tensors, mut header) = (BTreeMap::new(), HashMap::new());
-        saved::save(learner, &mut tensors, &mut header);
-        saved::put_prototypes("live", live.memory.prototypes(), &mut tensors);
-        if let Some(calibrator) = &live.calibrator {
-            let dimension = live.memory.prototypes().dimension();
-            let values = calibrator.embeddings().to_vec();
-            let shape = vec![values.len() / dimension, dimension];
-            tensors.insert("live.calibration".to_owned(), Tensor { shape, values });
-        }
-        let json = |what: serde_json::Result<String>| {
-            what.map_err(|error| Error::input(format!("cannot store a checkpoint: {error}")))
-        };
-        let Control { inv_tau, beta, gamma } = live.control;
-        header.insert("format".to_owned(), FORMAT.to_owned());
-        header.insert("settings".to_owned(), self.settings.clone());
-        header.insert("card".to_owned(), self.card.clone());
-        header.insert("live".to_owned(), json(serde_json::to_string(&live.header))?);
-        header.insert("live.control".to_owned(), json(serde_json::to_string(&[inv_tau, beta, gamma]))?);
-        let pixels = if live.keep_window { stored_pixels(&live.samples) } else { BTreeMap::new() };
-        serialize_with_pixels(&tensors, &pixels, header)
+/// The bytes of a checkpoint.
+pub fn encode(live: &LivePart, learner: &LearnerState, settings: &str, card: &str) -> Result<Vec<u8>> {
+    let (mut tensors, mut header) = (BTreeMap::new(), HashMap::new());
+    saved::save(learner, &mut tensors, &mut header);
+    saved::put_prototypes("live", live.memory.prototypes(), &mut tensors);
+    if let Some(calibrator) = &live.calibrator {
+        let dimension = live.memory.prototypes().dimension();
+        let values = calibrator.embeddings().to_vec();
+        let shape = vec![values.len() / dimension, dimension];
+        tensors.insert("live.calibration".to_owned(), Tensor { shape, values });
     }
+    let json = |what: serde_json::Result<String>| {
+        what.map_err(|error| Error::input(format!("cannot store a checkpoint: {error}")))
+    };
+    let Control { inv_tau, beta, gamma } = live.control;
+    header.insert("format".to_owned(), FORMAT.to_owned());
+    header.insert("settings".to_owned(), settings.to_owned());
+    header.insert("card".to_owned(), card.to_owned());
+    header.insert("live".to_owned(), json(serde_json::to_string(&live.header))?);
+    header.insert("live.control".to_owned(), json(serde_json::to_string(&[inv_tau, beta, gamma]))?);
+    let pixels = if live.keep_window { stored_pixels(&live.samples) } else { BTreeMap::new() };
+    serialize_with_pixels(&tensors, &pixels, header)
 }
 
 /// The pixels of all samples; companions that are missing are stored as the sample itself and left out on reading.

@@ -62,7 +62,8 @@ impl Ring {
         }
     }
 
-    /// The next window, if its last frame has been sampled; with `companions`, if that one has its companion too.
+    /// The next window, if its last frame has been sampled. With `companions`, the newest sample is waited for until it has
+    /// its own; one that got none, because the camera was lost, stands in for it itself.
     pub fn due(&mut self, stride: usize, companions: bool) -> Option<Due> {
         let oldest = self.samples.front()?.frame;
         let newest = self.samples.back()?.frame;
@@ -75,7 +76,7 @@ impl Ring {
         // Numbers are consecutive, so places follow from them.
         let at = usize::try_from(start - oldest).ok()?;
         let samples: Vec<Sample> = self.samples.range(at..at + self.window).cloned().collect();
-        if companions && samples.iter().any(|sample| sample.companion.is_none()) {
+        if companions && newest == last && samples.last().is_some_and(|sample| sample.companion.is_none()) {
             return None;
         }
         self.next_start = start + stride as u64;
@@ -153,5 +154,10 @@ mod tests {
             ring.add_companion(frame, 10 * frame + 3, Arc::from([1]));
         }
         assert_eq!(frames(&ring.due(1, true).unwrap()), [0, 1]);
+        // The companion of 2 never comes: 3 shows that it is no longer to be waited for.
+        ring.push(sample(2));
+        assert!(ring.due(1, true).is_none());
+        ring.push(sample(3));
+        assert_eq!(frames(&ring.due(1, true).unwrap()), [1, 2]);
     }
 }

@@ -39,11 +39,13 @@ impl Sampler {
 
     /// What the frame of this time is wanted for, if it would be sample number `frame`.
     pub fn wants(&mut self, time: u64, frame: u64) -> Wanted {
-        let companion_of = self.next_companion.filter(|(_, from)| time >= *from).map(|(sample, _)| sample);
+        let sample = self.next_sample.is_none_or(|from| time >= from);
+        // The next sample is the last chance of a companion that has not come yet.
+        let companion_of =
+            self.next_companion.filter(|(_, from)| sample || time >= *from).map(|(sample, _)| sample);
         if companion_of.is_some() {
             self.next_companion = None;
         }
-        let sample = self.next_sample.is_none_or(|from| time >= from);
         if sample {
             let on_time = self.next_sample.unwrap_or(time).saturating_add(self.period);
             // After a gap the rhythm starts anew instead of catching up.
@@ -104,6 +106,18 @@ mod tests {
     fn slow_sources_give_every_frame_and_the_next_one_as_its_companion() {
         let (samples, companions) = sampled(Duration::from_millis(50), true, 4);
         assert_eq!((samples, companions), (vec![0, 1, 2, 3], vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn no_sample_is_left_without_a_companion_however_uneven_the_times() {
+        let mut sampler = Sampler::new(Duration::from_millis(200), true);
+        let (mut samples, mut companions) = (0, Vec::new());
+        for time in [0, 233, 399, 433, 599, 660, 801] {
+            let wanted = sampler.wants(time * SECOND / 1000, samples);
+            companions.extend(wanted.companion_of);
+            samples += u64::from(wanted.sample);
+        }
+        assert_eq!((samples, companions), (5, vec![0, 1, 2, 3]));
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! The run as a whole, with stand-ins where the real thing would hide what is to be seen.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::checkpoint::Keeper;
+use super::calibration::Calibrator;
+use super::checkpoint::{Keeper, LiveHeader, LivePart, decode, encode};
 use super::learning::{Learned, LearnerThread, Lesson, Publication, Student};
 use super::plan::RunPlan;
+use super::ring::Sample;
 use super::status::Status;
 use super::{Run, assembly};
 use crate::camera::Options;
 use crate::config::{EncoderKind, Preset, Settings};
 use crate::encoder::device::DeviceChoice;
 use crate::learner::update::LearnerState;
+use crate::memory::LiveMemory;
 use crate::{Error, Result};
 
 fn small_settings() -> Settings {
@@ -98,4 +102,67 @@ fn a_slow_learner_never_delays_a_frame() {
     // No frame was left out: the camera's numbers of the samples follow each other.
     let frames: Vec<u64> = status.look(|now| now.ribbon.iter().map(|moment| moment.frame).collect());
     assert_eq!(frames, (0..FRAMES).collect::<Vec<_>>());
+}
+
+/// A checkpoint of a small run, with everything that one can hold.
+fn checkpoint_bytes() -> (Vec<u8>, crate::encoder::Plan) {
+    let settings = small_settings();
+    let network = settings.plan().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let learner = assembly::untaught(&plan(folder.path(), settings.clone())).unwrap();
+    let mut memory = LiveMemory::new(settings.slots, network.features).unwrap();
+    let embedding = vec![0.5; network.features];
+    memory.observe(&embedding, &settings.control(), &settings.rules()).unwrap();
+    let pixels: Arc<[u8]> = Arc::from(vec![7; network.image.len()]);
+    let companion = Some((13, Arc::clone(&pixels)));
+    let samples = vec![Sample { frame: 4, sequence: 10, pixels, companion }];
+    let live = LivePart {
+        header: LiveHeader {
+            frame: 5,
+            samples: vec![(4, 10, Some(13))],
+            ids: memory.ids().to_vec(),
+            ages: memory.ages().to_vec(),
+            next_id: memory.next_id(),
+            ..LiveHeader::default()
+        },
+        memory,
+        control: settings.control(),
+        calibrator: Some(Calibrator::with(network.features, embedding)),
+        samples,
+        keep_window: true,
+    };
+    (encode(&live, &learner, &settings.to_toml(), "").unwrap(), network)
+}
+
+#[test]
+fn a_checkpoint_comes_back_with_its_pixels() {
+    let (bytes, network) = checkpoint_bytes();
+    let restored = decode(Path::new("x"), &bytes, &network).unwrap();
+    assert_eq!(restored.live.samples[0].pixels[..], vec![7; network.image.len()]);
+    assert_eq!(restored.live.samples[0].companion.as_ref().unwrap().0, 13);
+    assert_eq!((restored.live.header.frame, restored.live.memory.next_id()), (5, 1));
+    assert_eq!(restored.live.calibrator.unwrap().frames(), 1);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    /// The store's checksum keeps damage away from the reader; should any get there, it is refused or read, never a panic.
+    #[test]
+    fn no_damage_to_a_checkpoint_makes_its_reader_panic(
+        changes in proptest::collection::vec((0usize..1 << 20, proptest::num::u8::ANY), 1..40),
+        cut in proptest::option::of(0usize..1 << 20),
+        in_header in proptest::bool::ANY,
+    ) {
+        let (mut bytes, network) = checkpoint_bytes();
+        // The header is JSON at the beginning: damage there reaches the most code.
+        let reach = if in_header { 4096.min(bytes.len()) } else { bytes.len() };
+        for (at, value) in changes {
+            bytes[at % reach] = value;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut % bytes.len());
+        }
+        let _ = decode(Path::new("x"), &bytes, &network);
+    }
 }

@@ -3,7 +3,7 @@
 //! Six rooms hold eight objects each, made of boxes, cones and balls with patterns on them. A walker goes from object to
 //! object, looks at one for some seconds while moving, comes back to it, and changes rooms every minute or two: the
 //! statistics of a head camera at home, with the truth about what was looked at. The world runs at ten frames a second
-//! of its own time and is drawn at 224 × 224 by ray casting, a few milliseconds a frame.
+//! of its own time and is drawn at 224 × 224 by ray casting, some 8 ms a frame.
 //!
 //! A frame follows from the seed and its number alone, bit for bit, on every machine: no state is carried from frame to
 //! frame, so the world can be sampled at any stride and a run resumed anywhere.
@@ -45,7 +45,7 @@ impl Rooms {
     /// Frames in a second of the world's time.
     pub const RATE: f64 = walk::RATE;
 
-    /// Builds and paints the world: about a second of computing.
+    /// Builds and paints the world: some seconds of computing.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
