@@ -25,6 +25,9 @@ pub enum Error {
     /// The device that computes (GPU, driver, library) failed. Exit code 1.
     #[error("{0}")]
     Device(String),
+    /// The work is done with what was there, and something was not: a damaged trace was read. Exit code 3.
+    #[error("{0}")]
+    Incomplete(String),
 }
 
 impl Error {
@@ -38,13 +41,15 @@ impl Error {
         Self::Io { path: path.as_ref().to_path_buf(), source }
     }
 
-    /// The process exit code of this error: 2 for bad input (as for bad usage), 1 for everything else.
+    /// The process exit code of this error: 2 for bad input (as for bad usage), 3 for a job done
+    /// with less than everything, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Input(_) => 2,
             // A file that is not there is a slip of the command line, not a failure of the system.
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 2,
             Self::Io { .. } | Self::Device(_) => 1,
+            Self::Incomplete(_) => 3,
         }
     }
 }

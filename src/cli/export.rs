@@ -1,0 +1,99 @@
+//! `oupn-edge export`: recordings as tables and annotations.
+//!
+//! The file appears whole or not at all. Exit code 3 says that it was written and that the trace lacks something; what,
+//! stands on standard error. Running recordings can be exported: what has been written so far is in the table.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::export::{Format, What, export};
+use crate::recording::segments::Wanted;
+use crate::recording::{Missing, Recording};
+use crate::storage::{OsFilesystem, write_atomically_with};
+use crate::{Error, Result};
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// Data folders of recordings (their --data), or trace folders; several become one table
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// Format of the file
+    #[arg(long, value_enum)]
+    format: Format,
+    /// What to export [default: frames; segments for elan and boris]
+    #[arg(long, value_enum)]
+    what: Option<What>,
+    /// Where to; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Segments of one category with less than this between them become one
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
+    min_gap: f64,
+    /// Segments shorter than this are left out
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
+    min_length: f64,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..1e9).contains(&seconds) => Ok(seconds),
+        _ => Err("expected seconds, such as 2.5".to_owned()),
+    }
+}
+
+pub(super) fn run(args: &ExportArgs) -> Result<()> {
+    let annotations = matches!(args.format, Format::Elan | Format::Boris);
+    let what = args.what.unwrap_or(if annotations { What::Segments } else { What::Frames });
+    if annotations && matches!(what, What::Frames | What::Updates) {
+        return Err(Error::input("--format elan and boris take --what segments or events"));
+    }
+    let fs = Arc::new(OsFilesystem);
+    let open = |path: &PathBuf| Recording::open(fs.clone(), path);
+    let recordings = args.runs.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let wanted = Wanted { min_gap: args.min_gap, min_length: args.min_length };
+    let missing = if args.output == Path::new("-") {
+        let mut out = io::BufWriter::new(io::stdout());
+        match export(&recordings, args.format, what, wanted, &mut out) {
+            // Whoever reads has seen enough.
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            outcome => outcome?,
+        }
+    } else {
+        to_file(args, what, wanted, &recordings)?
+    };
+    tell(&args.runs, &missing)
+}
+
+fn to_file(args: &ExportArgs, what: What, wanted: Wanted, recordings: &[Recording]) -> Result<Vec<Missing>> {
+    let mut outcome = Ok(Vec::new());
+    let written = write_atomically_with(&OsFilesystem, &args.output, |file| {
+        let mut out = io::BufWriter::new(file);
+        outcome = export(recordings, args.format, what, wanted, &mut out);
+        match &outcome {
+            Ok(_) => out.flush(),
+            Err(_) => Err(io::Error::other("the export failed")),
+        }
+    });
+    match outcome {
+        Err(Error::Io { path, source }) if path == Path::new("export") => {
+            Err(Error::io(&args.output, source))
+        }
+        Err(error) => Err(error),
+        Ok(missing) => written.map(|()| missing).map_err(|error| Error::io(&args.output, error)),
+    }
+}
+
+/// Says what recordings lack, and that the exit code is another one if it should not be so.
+pub(super) fn tell(runs: &[PathBuf], missing: &[Missing]) -> Result<()> {
+    let mut faults = Vec::new();
+    for (run, missing) in runs.iter().zip(missing) {
+        for note in &missing.notes {
+            log::info!("{}: {note}", run.display());
+        }
+        faults.extend(missing.faults.iter().map(|fault| format!("{}: {fault}", run.display())));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(Error::Incomplete(faults.join("\noupn-edge: "))) }
+}
