@@ -1,0 +1,37 @@
+//! `oupn-edge report`: one HTML file about one recording.
+//!
+//! Exit code 3 says that the file was written and that the trace lacks something; the report says what, too.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::recording::{Missing, Recording};
+use crate::report::report;
+use crate::storage::{OsFilesystem, write_atomically};
+use crate::{Error, Result};
+
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
+    /// Data folder of a recording (its --data), or its trace folder; the recording may be running
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// The file to write; `-` is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+}
+
+pub(super) fn run(args: &ReportArgs) -> Result<()> {
+    let recording = Recording::open(Arc::new(OsFilesystem), &args.run)?;
+    let mut page = Vec::new();
+    let missing: Missing = report(&recording, &mut page)?;
+    if args.output == Path::new("-") {
+        super::print(&String::from_utf8_lossy(&page))?;
+    } else {
+        let io = |error: io::Error| Error::io(&args.output, error);
+        write_atomically(&OsFilesystem, &args.output, &page).map_err(io)?;
+    }
+    super::export::tell(std::slice::from_ref(&args.run), &[missing])
+}
