@@ -1,5 +1,5 @@
 # The two commands of the README: `make demo` and `make test`. Both install what the machine lacks.
-.PHONY: demo test setup check-cuda
+.PHONY: demo test test-browser setup check-cuda
 
 # An hour of the built-in world, at full speed, with a small encoder that starts from random weights.
 demo: setup
@@ -12,6 +12,12 @@ test: setup
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
+
+# The live page and the report in a real browser (Debian's chromium); renews their pictures in docs/images. Not a part of
+# `make test`: it installs a browser.
+test-browser: setup
+	cargo build --release --locked
+	./scripts/test-browser
 
 setup:
 	@./scripts/setup

@@ -15,18 +15,24 @@
 //! # Ok::<(), oupn_edge::Error>(())
 //! ```
 
+mod base64;
 pub mod camera;
 pub mod cli;
 pub mod config;
+pub mod dashboard;
 pub mod device;
+pub mod doctor;
 pub mod encoder;
 pub mod error;
 pub mod eval;
+pub mod export;
 pub mod frame;
 pub mod kernels;
 pub mod learner;
 pub mod memory;
 pub mod random;
+pub mod recording;
+pub mod report;
 pub mod run;
 pub mod storage;
 pub mod tensors;

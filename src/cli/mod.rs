@@ -15,11 +15,14 @@ mod bytes;
 mod cameras;
 mod config;
 mod control;
+mod doctor;
 mod duration;
+mod export;
 mod inspect;
 mod inspect_encoder;
 mod inspect_window;
 mod model;
+mod report;
 mod run;
 
 /// Learns visual categories from a head camera, on the device, without labels.
@@ -47,6 +50,10 @@ enum Command {
     /// Show settings with their meaning, or check a file of them
     #[command(subcommand)]
     Config(config::Config),
+    /// Look whether this machine is fit for a recording, and say what to do
+    Doctor(doctor::DoctorArgs),
+    /// Turn recordings into tables (CSV, JSON lines, Parquet) or annotations (ELAN, BORIS)
+    Export(export::ExportArgs),
     /// Make a running recording forget its last minutes: records, checkpoints and what was learned from them
     Forget(control::ForgetArgs),
     /// Run one piece of the learner on tensors from a file, to check its mathematics against your own
@@ -57,6 +64,8 @@ enum Command {
     Model(model::Model),
     /// Make a running recording look at nothing
     Pause(control::Of),
+    /// Write one HTML file that shows how a recording went
+    Report(report::ReportArgs),
     /// Let a paused recording go on
     Resume(control::Of),
     /// Ask a running recording how it goes
@@ -83,10 +92,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Cameras(args) => cameras::run(&args),
         Command::Config(command) => config::run(command),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Forget(args) => control::forget(&args),
         Command::Inspect(command) => inspect::run(command),
         Command::Model(command) => model::run(command),
         Command::Pause(of) => control::pause(&of),
+        Command::Report(args) => report::run(&args),
         Command::Resume(of) => control::resume(&of),
         Command::Status(args) => control::status(&args),
     }

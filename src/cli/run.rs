@@ -8,6 +8,7 @@
 //! pictures or updates had to be left out.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::duration::parse_duration;
 use super::print;
 use crate::camera;
 use crate::config::{Preset, Settings};
+use crate::dashboard::Server;
 use crate::encoder::architecture::Architecture;
 use crate::encoder::device::DeviceChoice;
 use crate::encoder::{ModelCard, NormMode, Weights};
@@ -120,6 +122,9 @@ pub(super) struct RunArgs {
     /// Disk that is held back for the trace; 0 for none
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_reserve)]
     reserve: usize,
+    /// Serve the live page on this address, such as 127.0.0.1:8077; any but loopback needs the token that is printed
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
     /// Name of this device in the trace [default: the host's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -204,8 +209,14 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
     let plan = plan(args)?;
     let run = Run::open(&plan)?;
     log::info!("recording into {}", plan.data.display());
+    let page = args.listen.map(|listen| Server::start(listen, Arc::clone(&run.status), run.requests.clone()));
+    let page = page.transpose()?;
+    if let Some(page) = &page {
+        log::info!("the live page is at {}", page.url());
+    }
     let watcher = Watcher::start(Arc::clone(&run.status))?;
     let ended = run.run();
+    drop(page);
     drop(watcher);
     let ended = ended?;
     summarise(args, &plan, &ended)?;

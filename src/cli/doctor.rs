@@ -1,0 +1,65 @@
+//! `oupn-edge doctor`: is this machine fit for a recording?
+//!
+//! One line a matter: `ok`, or what to do. Exit code 1 if something would keep a recording from working. `--json` prints
+//! an array of objects with `name`, `verdict` (`ok`, `advice`, `problem`), `found` and `advice`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::config::Settings;
+use crate::doctor::{Check, Patient, Verdict, bundle, examine};
+use crate::{Error, Result};
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Also pack versions, checks, settings, the service's log and the recording's events for a bug report; no pictures
+    #[arg(long, value_name = "FILE.zip")]
+    bundle: Option<PathBuf>,
+    /// The data folder of a recording, made or to be made
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    data: PathBuf,
+    /// The settings file that the bundle is to hold
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &DoctorArgs) -> Result<()> {
+    let settings = Settings::load(None, args.config.as_deref())?;
+    let checks = examine(&Patient { root: Path::new("/").to_path_buf(), data: args.data.clone() });
+    if let Some(path) = &args.bundle {
+        bundle::write(path, &checks, &settings, &args.data)?;
+    }
+    let text = if args.json {
+        let line = serde_json::to_string(&checks).map_err(|error| Error::Device(error.to_string()))?;
+        format!("{line}\n")
+    } else {
+        lines(&checks)
+    };
+    super::print(&text)?;
+    match checks.iter().filter(|check| check.verdict == Verdict::Problem).count() {
+        0 => Ok(()),
+        problems => Err(Error::Device(format!("{problems} problem(s) would keep a recording from working"))),
+    }
+}
+
+fn lines(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let mark = match check.verdict {
+            Verdict::Ok => "ok     ",
+            Verdict::Advice => "advice ",
+            Verdict::Problem => "PROBLEM",
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{mark}  {:<12} {}", check.name, check.found);
+        if !check.advice.is_empty() {
+            let _ = writeln!(text, "         {:<12} → {}", "", check.advice);
+        }
+    }
+    text
+}

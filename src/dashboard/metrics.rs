@@ -1,0 +1,115 @@
+//! `GET /metrics`: the recording in Prometheus' text format.
+
+use std::fmt::{Display, Write as _};
+
+use super::state;
+use crate::run::status::{LATENCY_BOUNDS_MS, Snapshot};
+
+/// The metrics of now. Counts begin with the start of the program, as Prometheus wants them.
+pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
+    let mut text = Text(String::new());
+    text.labelled(
+        "build_info",
+        "gauge",
+        "The program.",
+        &format!("version=\"{}\"", env!("CARGO_PKG_VERSION")),
+        1,
+    );
+    text.plain(
+        "recording",
+        "gauge",
+        "1 while frames are looked at.",
+        u8::from(state::state(now) == "recording"),
+    );
+    text.plain("paused", "gauge", "1 while paused.", u8::from(now.paused));
+    text.plain("camera_present", "gauge", "1 while the camera delivers.", u8::from(now.feed.present));
+    text.plain("camera_frames_total", "counter", "Pictures that the camera delivered.", now.feed.frames);
+    text.plain(
+        "camera_gaps_total",
+        "counter",
+        "Pictures that the camera lost, by its own numbers.",
+        now.feed.missed,
+    );
+    text.plain("camera_corrupt_total", "counter", "Pictures that could not be decoded.", now.feed.corrupt);
+    text.plain("camera_rate_hertz", "gauge", "Pictures a second.", now.feed.rate);
+    text.plain("frames_total", "counter", "Sampled frames that got a category.", now.frames);
+    text.plain("categories", "gauge", "Categories in the memory.", now.categories);
+    text.plain("categories_founded", "gauge", "Categories founded over all restarts.", now.founded);
+    text.plain("updates_total", "counter", "Steps of learning.", now.updates);
+    text.plain(
+        "updates_skipped_total",
+        "counter",
+        "Steps of learning that were thrown away.",
+        now.skipped_updates,
+    );
+    text.plain("collapsed", "gauge", "1 while the embeddings have shrunk together.", u8::from(now.collapsed));
+    if let Some(lesson) = now.lessons.back() {
+        let losses = &lesson.losses;
+        text.head("loss", "gauge", "Of the last step of learning.");
+        for (term, value) in [
+            ("total", losses.total),
+            ("self", losses.self_supervised),
+            ("entropy", losses.entropy),
+            ("new", losses.creation),
+        ] {
+            text.sample("loss", &format!("term=\"{term}\""), value);
+        }
+        text.plain("update_seconds", "gauge", "How long the last step took.", lesson.seconds);
+        text.plain("collapse_level", "gauge", "Spread of the embeddings.", lesson.collapse);
+        text.plain("mean_u_hat", "gauge", "Mean of û over the last window.", lesson.mean_u_hat);
+    }
+    latencies(now, &mut text);
+    let health = &now.health;
+    text.maybe("temperature_celsius", "The hottest zone.", health.celsius);
+    text.maybe("power_watts", "What the module draws.", health.watts);
+    text.maybe("disk_free_bytes", "Free on the data folder's disk.", health.free_bytes);
+    text.maybe("resident_bytes", "What the process holds.", health.resident_bytes);
+    text.maybe("memory_available_bytes", "What the machine has left.", health.available_bytes);
+    text.maybe("gpu_load_ratio", "The GPU's load.", health.gpu_load);
+    text.plain("trace_durable_seq", "gauge", "Everything up to this record is on the disk.", now.durable_seq);
+    text.plain("pages", "gauge", "Pages that are open.", watchers);
+    text.0
+}
+
+fn latencies(now: &Snapshot, text: &mut Text) {
+    text.head("latency_seconds", "histogram", "From the picture to its category.");
+    let mut below = 0;
+    for (bound, count) in LATENCY_BOUNDS_MS.iter().zip(&now.latency_counts) {
+        below += count;
+        text.sample("latency_seconds_bucket", &format!("le=\"{}\"", bound / 1000.0), below);
+    }
+    let total: u64 = now.latency_counts.iter().sum();
+    text.sample("latency_seconds_bucket", "le=\"+Inf\"", total);
+    text.sample("latency_seconds_sum", "", now.latency_sum_ms / 1000.0);
+    text.sample("latency_seconds_count", "", total);
+}
+
+/// Lines of the exposition format.
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "# HELP oupn_edge_{name} {help}\n# TYPE oupn_edge_{name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
+        let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let _ = writeln!(self.0, "oupn_edge_{name}{braces} {value}");
+    }
+
+    fn plain(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        self.labelled(name, kind, help, "", value);
+    }
+
+    fn labelled(&mut self, name: &str, kind: &str, help: &str, labels: &str, value: impl Display) {
+        self.head(name, kind, help);
+        self.sample(name, labels, value);
+    }
+
+    fn maybe(&mut self, name: &str, help: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.plain(name, "gauge", help, value);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The live page: what a recording does just now, in a browser on the device, a laptop or a phone.
+//!
+//! It serves an embedded page, JSON, Prometheus metrics and downloads, and takes three wishes (pause, resume, forget).
+//! `docs/API.md` describes every address; keep both alike. axum does the HTTP. It knows the recording only through
+//! [`Status`] and [`Requests`]: it never touches camera, learner or trace writer.
+//!
+//! # The live path must not notice
+//! The server has a thread of its own with a single-threaded runtime, and one more thread ([`news`]) that makes each
+//! piece of news once for all pages, a few times a second at most and only while somebody watches. A page that is too
+//! slow misses news; nobody waits for it. Connections, bodies and downloads are bounded.
+//!
+//! # Who may look
+//! On loopback everybody on the machine. On any other address only who has the token ([`token`]). Whatever the address,
+//! other web sites are kept out: see [`guard`].
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::run::status::{Requests, Status};
+use crate::{Error, Result};
+
+mod connections;
+mod download;
+mod guard;
+mod metrics;
+mod news;
+mod picture;
+mod routes;
+mod state;
+mod stream;
+mod token;
+
+#[cfg(test)]
+mod tests;
+
+use news::News;
+use token::Token;
+
+/// The server of the live page; it ends when dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    token: Option<Token>,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    news: Option<News>,
+}
+
+/// What every request can reach.
+#[derive(Debug, Clone)]
+struct Shared {
+    status: Arc<Status>,
+    requests: Requests,
+    watchers: news::Watchers,
+    thumbnails: picture::Thumbnails,
+    limits: Arc<routes::Limits>,
+    token: Option<Token>,
+}
+
+impl Server {
+    /// Listens on `listen` and serves until dropped. Port 0 takes a free one.
+    pub fn start(listen: SocketAddr, status: Arc<Status>, requests: Requests) -> Result<Self> {
+        let fault = |error| Error::io(format!("--listen {listen}"), error);
+        let listener = std::net::TcpListener::bind(listen).map_err(fault)?;
+        listener.set_nonblocking(true).map_err(fault)?;
+        let address = listener.local_addr().map_err(fault)?;
+        let token = if address.ip().is_loopback() { None } else { Some(Token::random().map_err(fault)?) };
+        let news = News::start(Arc::clone(&status)).map_err(fault)?;
+        let shared = Shared {
+            status,
+            requests,
+            watchers: news.watchers(),
+            thumbnails: picture::Thumbnails::default(),
+            limits: Arc::default(),
+            token: token.clone(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(routes::MOST_BLOCKING)
+            .build()
+            .map_err(fault)?;
+        let (end, ended) = oneshot::channel::<()>();
+        let work = move || runtime.block_on(serve(listener, routes::router(shared), ended));
+        let thread = std::thread::Builder::new().name("page".to_owned()).spawn(work).map_err(fault)?;
+        Ok(Self { address, token, end: Some(end), thread: Some(thread), news: Some(news) })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What to open in a browser: with the token, if one is needed.
+    pub fn url(&self) -> String {
+        match &self.token {
+            None => format!("http://{}/", self.address),
+            Some(token) => format!("http://{}/?token={}", self.address, token.reveal()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Pages that are still open must not keep the recording from ending: their news end first.
+        drop(self.news.take());
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn serve(listener: std::net::TcpListener, router: Router, ended: oneshot::Receiver<()>) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => connections::Bounded::new(listener),
+        Err(error) => return log::error!("the page cannot be served: {error}"),
+    };
+    let serving = std::future::IntoFuture::into_future(axum::serve(listener, router));
+    tokio::select! {
+        outcome = serving => {
+            if let Err(error) = outcome {
+                log::error!("the page is no longer served: {error}");
+            }
+        }
+        // The sender says nothing: it is dropped.
+        _ = ended => {}
+    }
+}

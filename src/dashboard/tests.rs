@@ -1,0 +1,428 @@
+//! The server over real connections, against a recording that this test plays.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Server;
+use crate::device::clock::{Clock, SystemClock};
+use crate::run::status::{Picture, Request, Requests, Seen, Status, Wish};
+use crate::trace::{Frame, Losses, RunnerUp, Update};
+
+/// A server and the recording's ends of what it reaches.
+struct Scene {
+    server: Server,
+    status: Arc<Status>,
+    wishes: Option<Receiver<Request>>,
+    _data: tempfile::TempDir,
+}
+
+fn scene(listen: &str) -> Scene {
+    let data = tempfile::tempdir().unwrap();
+    let status = Arc::new(Status::default());
+    let (requests, wishes) = Requests::queue();
+    status.change(|now| {
+        now.device = "camera <7>".to_owned();
+        now.data = data.path().to_path_buf();
+        now.feed.present = true;
+        now.period_s = 4.0;
+    });
+    let server = Server::start(listen.parse().unwrap(), Arc::clone(&status), requests).unwrap();
+    Scene { server, status, wishes: Some(wishes), _data: data }
+}
+
+fn local() -> Scene {
+    scene("127.0.0.1:0")
+}
+
+impl Scene {
+    /// Lets the recording see a frame.
+    fn see(&self, frame: u64, category: u64) {
+        let rgb: Arc<[u8]> = (0..32 * 32).flat_map(|_| [250, 10, 10]).collect();
+        let record = Frame {
+            frame,
+            category,
+            created: frame == 0,
+            evicted: None,
+            u_hat: 0.25,
+            similarity: 0.9,
+            share: Some(0.8),
+            runners_up: vec![RunnerUp { category: 2, share: 0.1, similarity: 0.4 }],
+            captured_ns: None,
+            camera_sequence: None,
+            latency_ms: Some(12.0),
+            truth: None,
+        };
+        let seen =
+            Seen { record, at: SystemClock::new().now(), picture: Picture { rgb, width: 32, height: 32 } };
+        self.status.change(|now| now.note_frame(seen));
+    }
+
+    /// The address as a client of this machine reaches it.
+    fn address(&self) -> SocketAddr {
+        SocketAddr::new([127, 0, 0, 1].into(), self.server.address().port())
+    }
+
+    fn get(&self, path: &str, headers: &[&str]) -> Answer {
+        self.send(&format!("GET {path} HTTP/1.1\r\n{}", self.head(headers)), b"")
+    }
+
+    fn post(&self, path: &str, body: &str, headers: &[&str]) -> Answer {
+        let length = format!("Content-Length: {}", body.len());
+        let headers = [&[length.as_str()], headers].concat();
+        self.send(&format!("POST {path} HTTP/1.1\r\n{}", self.head(&headers)), body.as_bytes())
+    }
+
+    fn head(&self, headers: &[&str]) -> String {
+        let host = format!("Host: {}", self.address());
+        let own = if headers.iter().any(|header| header.starts_with("Host:")) {
+            vec![]
+        } else {
+            vec![host.as_str()]
+        };
+        let lines: Vec<&str> =
+            own.into_iter().chain(headers.iter().copied()).chain(["Connection: close"]).collect();
+        format!("{}\r\n\r\n", lines.join("\r\n"))
+    }
+
+    fn send(&self, head: &str, body: &[u8]) -> Answer {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        // A server that refuses may close before it has read everything.
+        let _ = stream.write_all(body);
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        Answer { code, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+}
+
+struct Answer {
+    code: u16,
+    head: String,
+    body: String,
+}
+
+const JSON: &str = "Content-Type: application/json";
+
+#[test]
+fn the_page_comes_with_a_strict_policy_and_asks_nobody_else() {
+    let scene = local();
+    for (path, kind) in [
+        ("/", "text/html"),
+        ("/page.css", "text/css"),
+        ("/page.js", "text/javascript"),
+        ("/favicon.svg", "image/svg"),
+    ] {
+        let answer = scene.get(path, &[]);
+        assert_eq!(answer.code, 200, "{path}");
+        assert!(answer.head.contains(&format!("content-type: {kind}")), "{}", answer.head);
+        for header in [
+            "content-security-policy: default-src 'none'",
+            "nosniff",
+            "no-referrer",
+            "no-store",
+            "same-origin",
+        ] {
+            assert!(answer.head.contains(header), "{path}: {header}");
+        }
+        let outside = answer.body.replace("http://www.w3.org/2000/svg", "");
+        assert!(!outside.contains("http://") && !outside.contains("https://"), "{path} names another site");
+        assert!(
+            !answer.body.contains(" onclick=") && !answer.body.contains(" style="),
+            "{path}: the policy forbids these"
+        );
+    }
+}
+
+#[test]
+fn the_state_is_told_whole_and_as_news() {
+    let scene = local();
+    scene.see(0, 41);
+    let answer = scene.get("/api/status", &[]);
+    let state: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!((&state["device"], &state["state"]), (&"camera <7>".into(), &"recording".into()));
+    assert_eq!(state["newest"]["category"], 41);
+    assert_eq!(state["ribbon"].as_array().unwrap().len(), 1);
+    assert_eq!(state["latency_p95_ms"], 20.0);
+    assert_eq!(state["gallery"][0][0], 41);
+
+    let mut stream = TcpStream::connect(scene.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(stream, "GET /api/live HTTP/1.1\r\nHost: {}\r\n\r\n", scene.address()).unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let mut next = || loop {
+        let line = lines.next().unwrap().unwrap();
+        if let Some(data) = line.strip_prefix("data: ") {
+            return serde_json::from_str::<Value>(data).unwrap();
+        }
+    };
+    let first = next();
+    assert_eq!(first["newest"]["frame"], 0);
+    let picture = first["picture"].as_str().unwrap();
+    assert!(picture.starts_with("/9j/"), "a JPEG in base64: {picture}");
+    scene.see(1, 42);
+    let second = next();
+    let told: Vec<u64> =
+        second["ribbon"].as_array().unwrap().iter().map(|moment| moment[0].as_u64().unwrap()).collect();
+    assert_eq!(told, [1], "only what is new");
+    assert_eq!((&second["ribbon_frames"], &second["newest"]["category"]), (&2.into(), &42.into()));
+}
+
+#[test]
+fn a_server_ends_at_once_although_pages_are_open() {
+    let scene = local();
+    let mut stream = TcpStream::connect(scene.address()).unwrap();
+    write!(stream, "GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    drop(scene);
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+}
+
+#[test]
+fn wishes_reach_the_recording_and_are_answered() {
+    let mut scene = local();
+    let wishes = scene.wishes.take().unwrap();
+    let recording = std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        for request in wishes.iter().take(3) {
+            seen.push((request.wish, request.by));
+            let answer = if request.wish == Wish::Resume {
+                Err(crate::Error::input("it is not paused"))
+            } else {
+                Ok("done".to_owned())
+            };
+            request.answer.unwrap().send(answer).unwrap();
+        }
+        seen
+    });
+    let paused = scene.post("/api/pause", "{}", &[JSON]);
+    assert_eq!((paused.code, paused.body.contains("done")), (200, true), "{}", paused.body);
+    let refused = scene.post("/api/resume", "{}", &[JSON]);
+    assert_eq!((refused.code, refused.body.contains("it is not paused")), (409, true), "{}", refused.body);
+    assert_eq!(scene.post("/api/forget", "{\"last_s\":600}", &[JSON]).code, 200);
+    let wishes = recording.join().unwrap();
+    assert_eq!(
+        wishes,
+        [(Wish::Pause, "page"), (Wish::Resume, "page"), (Wish::Forget(Duration::from_secs(600)), "page")]
+    );
+}
+
+#[test]
+fn nothing_changes_by_a_request_that_is_not_quite_right() {
+    let mut scene = local();
+    let host = format!("Origin: http://{}", scene.address());
+    for (path, body, headers, code) in [
+        ("/api/pause", "{}", &[][..], 415),
+        ("/api/pause", "{}", &["Content-Type: text/plain"], 415),
+        ("/api/pause", "a=b", &["Content-Type: application/x-www-form-urlencoded"], 415),
+        ("/api/pause", "{", &[JSON], 400),
+        ("/api/pause", "[]", &[JSON], 422),
+        ("/api/pause", "{\"wish\":\"stop\"}", &[JSON], 422),
+        ("/api/forget", "{}", &[JSON], 400),
+        ("/api/forget", "{\"last_s\":-5}", &[JSON], 400),
+        ("/api/forget", "{\"last_s\":1e300}", &[JSON], 400),
+        ("/api/forget", "{\"last_s\":\"600\"}", &[JSON], 422),
+        ("/api/pause", "{}", &[JSON, "Origin: http://evil.example"], 403),
+        ("/api/pause", "{}", &[JSON, "Origin: null"], 403),
+        ("/api/pause", "{}", &[JSON, "Sec-Fetch-Site: cross-site"], 403),
+        ("/api/pause", "{}", &[JSON, "Host: evil.example"], 421),
+        ("/api/stop", "{}", &[JSON, &host], 404),
+        ("/api/status", "{}", &[JSON], 405),
+    ] {
+        let answer = scene.post(path, body, headers);
+        assert_eq!(answer.code, code, "{path} {body} {headers:?}: {}", answer.body);
+        assert!(answer.head.contains("content-security-policy"), "{path}");
+    }
+    assert_eq!(scene.get("/api/pause", &[]).code, 405);
+    let wishes = scene.wishes.take().unwrap();
+    assert!(wishes.try_recv().is_err(), "none of these reached the recording");
+}
+
+#[test]
+fn what_is_too_large_or_no_http_is_refused() {
+    let scene = local();
+    let large = format!("{{\"last_s\":1{}}}", " ".repeat(2000));
+    assert_eq!(scene.post("/api/forget", &large, &[JSON]).code, 413);
+    let lie = scene.head(&["Content-Length: 99999999999", JSON]);
+    let answer = scene.send(&format!("POST /api/pause HTTP/1.1\r\n{lie}"), b"{}");
+    assert_eq!(answer.code, 413);
+    assert_eq!(scene.get(&format!("/{}", "a".repeat(2000)), &[]).code, 414);
+    let many: Vec<String> = (0..300).map(|n| format!("X-{n}: 1")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(scene.get("/healthz", &many).code, 431);
+    for nonsense in [
+        "\0\0\0\0\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "\u{16}\u{3}\u{1}\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+    ] {
+        let code = scene.send(nonsense, b"").code;
+        assert!(code == 400 || code == 505 || code == 0, "{nonsense:?}: {code}");
+    }
+    assert_eq!(scene.get("/healthz", &[]).code, 200, "it is still there");
+}
+
+#[test]
+fn no_path_leads_out() {
+    let scene = local();
+    std::fs::create_dir(scene._data.path().join("trace")).unwrap();
+    std::fs::write(scene._data.path().join("secret"), "the secret").unwrap();
+    for path in [
+        "/download/../secret",
+        "/download/..%2fsecret",
+        "/download/%2e%2e%2fsecret",
+        "/download/secret",
+        "/download//etc/passwd",
+        "/download/trace.jsonl%00.csv",
+        "/download/trace-v1-00000001.jsonl",
+        "/../../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/api/thumbnail/../status",
+        "/api/thumbnail/-1",
+        "/api/thumbnail/99999999999999999999999",
+        "/page.js.map",
+        "/.git/config",
+    ] {
+        let answer = scene.get(path, &[]);
+        assert!(matches!(answer.code, 400 | 404), "{path}: {}", answer.code);
+        assert!(!answer.body.contains("the secret") && !answer.body.contains("root:"), "{path}");
+    }
+}
+
+#[test]
+fn off_loopback_nothing_is_shown_without_the_token() {
+    let scene = scene("0.0.0.0:0");
+    scene.see(0, 41);
+    let url = scene.server.url();
+    let (_, token) = url.split_once("?token=").unwrap();
+    let wrong = "0".repeat(32);
+    for path in [
+        "/",
+        "/page.js",
+        "/healthz",
+        "/metrics",
+        "/api/status",
+        "/api/live",
+        "/api/thumbnail/41",
+        "/download/trace.jsonl",
+    ] {
+        assert_eq!(scene.get(path, &[]).code, 401, "{path}");
+        assert_eq!(scene.get(path, &[&format!("Authorization: Bearer {wrong}")]).code, 401, "{path}");
+        assert_eq!(scene.get(path, &[&format!("Cookie: oupn_edge_token={wrong}")]).code, 401, "{path}");
+    }
+    assert_eq!(scene.post("/api/pause", "{}", &[JSON]).code, 401);
+    assert_eq!(scene.get(&format!("/?token={wrong}"), &[]).code, 401);
+    let welcome = scene.get(&format!("/?token={token}"), &[]);
+    assert_eq!(welcome.code, 303);
+    assert!(welcome.head.contains("location: /\r\n"), "{}", welcome.head);
+    let cookie = welcome.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    for word in ["httponly", "samesite=strict", "path=/"] {
+        assert!(cookie.contains(word), "{cookie}");
+    }
+    let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+    assert_eq!(scene.get("/api/status", &[&cookie]).code, 200);
+    assert_eq!(scene.get("/metrics", &[&format!("Authorization: Bearer {token}")]).code, 200);
+    assert_eq!(
+        scene.get("/api/status", &[&cookie, "Origin: http://evil.example"]).code,
+        403,
+        "the cookie is not enough"
+    );
+}
+
+#[test]
+fn thumbnails_are_of_living_categories_only() {
+    let scene = local();
+    scene.see(0, 41);
+    let answer = scene.get("/api/thumbnail/41", &[]);
+    assert_eq!((answer.code, answer.head.contains("image/jpeg")), (200, true));
+    assert_eq!(scene.get("/api/thumbnail/42", &[]).code, 404);
+    scene.status.change(|now| now.forget_what_was_seen());
+    assert_eq!(scene.get("/api/thumbnail/41", &[]).code, 404, "forgotten");
+}
+
+#[test]
+fn metrics_are_lines_that_prometheus_takes() {
+    let scene = local();
+    scene.see(0, 41);
+    let losses = Losses { total: 1.5, self_supervised: 1.0, entropy: 0.25, creation: f32::NAN };
+    scene.status.change(|now| {
+        now.note_lesson(Update {
+            update: 1,
+            frame: 74,
+            window: 75,
+            stride: 15,
+            losses,
+            mean_u_hat: 0.5,
+            categories: 3,
+            collapse: 0.02,
+            gradient_norm: 1.0,
+            inv_tau: 10.0,
+            beta: -9.0,
+            gamma: 1.0,
+            learning_rate: 1e-5,
+            seconds: 20.0,
+        });
+        now.health.celsius = Some(54.5);
+        now.feed.present = false;
+    });
+    let text = scene.get("/metrics", &[]).body;
+    let mut typed = std::collections::BTreeSet::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(
+                ["gauge", "counter", "histogram"].contains(&kind) && typed.insert(name.to_owned()),
+                "{line}"
+            );
+        } else if !line.starts_with("# HELP ") {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            let name = name.split('{').next().unwrap();
+            let family =
+                ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            assert!(typed.contains(family) || typed.contains(name), "{line}");
+        }
+    }
+    for line in [
+        "oupn_edge_frames_total 1",
+        "oupn_edge_loss{term=\"total\"} 1.5",
+        "oupn_edge_temperature_celsius 54.5",
+        "oupn_edge_latency_seconds_bucket{le=\"0.02\"} 1",
+        "oupn_edge_latency_seconds_bucket{le=\"0.01\"} 0",
+        "oupn_edge_latency_seconds_count 1",
+        "oupn_edge_camera_present 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert_eq!(scene.get("/healthz", &[]).code, 503, "there is no camera");
+}
+
+#[test]
+fn pages_are_bounded() {
+    let scene = local();
+    let mut open = Vec::new();
+    let mut refused = 0;
+    for _ in 0..140 {
+        let mut stream = TcpStream::connect(scene.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        write!(stream, "GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        refused += u32::from(&head == b"HTTP/1.1 503");
+        open.push(stream);
+    }
+    assert_eq!(refused, 12);
+}

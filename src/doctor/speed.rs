@@ -1,0 +1,113 @@
+//! What computes, and how fast: one frame, and a small window that tells how long a whole one will take.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Check;
+use crate::Result;
+use crate::config::{Preset, Settings};
+use crate::encoder::device::DeviceChoice;
+use crate::encoder::inference::{Folded, Inference};
+use crate::encoder::init::random_parameters;
+use crate::encoder::{Plan, TrainingOptions};
+use crate::learner::update::Learner;
+use crate::random::{Purpose, Random};
+
+/// Frames of the small window; the time of a window grows with them.
+const FRAMES: usize = 4;
+
+/// Frames that are timed one by one; the middle one counts.
+const TIMED: usize = 7;
+
+/// Seconds between frames, and frames between updates, unless set otherwise: what a step of learning must fit in.
+const INTERVAL_S: f64 = 4.0;
+const STRIDE: f64 = 15.0;
+
+pub(super) fn compute() -> Check {
+    match DeviceChoice::Cuda.open() {
+        Ok(gpu) => Check::ok("compute", format!("trains on {}", gpu.name())),
+        Err(reason) if cfg!(feature = "cuda") => Check::advice(
+            "compute",
+            format!("trains on the CPU: {reason}"),
+            "check the NVIDIA driver and the CUDA libraries (docs/CUDA.md)",
+        ),
+        Err(_) => {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            Check::ok(
+                "compute",
+                format!("trains on the CPU, {threads} thread(s); this program was built without CUDA"),
+            )
+        }
+    }
+}
+
+pub(super) fn timings() -> Vec<Check> {
+    match measure() {
+        Err(error) => vec![Check::problem(
+            "speed",
+            error.to_string(),
+            "report this: oupn-edge doctor --bundle FILE.zip",
+        )],
+        Ok((frame, window)) => vec![one_frame(frame), whole_window(window)],
+    }
+}
+
+fn one_frame(took: Duration) -> Check {
+    let found = format!("{:.0} ms", took.as_secs_f64() * 1e3);
+    if took.as_secs_f64() > INTERVAL_S / 2.0 {
+        return Check::advice(
+            "one frame",
+            found,
+            "that is slow for a frame every 4 s: set a longer interval or a smaller encoder_width",
+        );
+    }
+    Check::ok("one frame", found)
+}
+
+fn whole_window(small: Duration) -> Check {
+    let settings = Preset::Saycam.settings();
+    let whole = small.as_secs_f64() * settings.window as f64 / FRAMES as f64;
+    let found = format!(
+        "{FRAMES} frames in {:.1} s, so {} frames in about {whole:.0} s",
+        small.as_secs_f64(),
+        settings.window
+    );
+    if whole > INTERVAL_S * STRIDE {
+        let advice = "longer than 15 frames take to come: updates will come less often by themselves; a smaller \
+                      encoder_width or image makes them faster";
+        return Check::advice("one window", found, advice);
+    }
+    Check::ok("one window", found)
+}
+
+/// The time of one frame, and of the small window.
+fn measure() -> Result<(Duration, Duration)> {
+    let mut settings: Settings = Preset::Saycam.settings();
+    settings.window = FRAMES;
+    settings.stride = FRAMES;
+    settings.validate()?;
+    let plan: Plan = settings.plan()?;
+    let parameters = random_parameters(settings.architecture(), &plan, settings.seed);
+    let statistics = plan.fresh_statistics();
+    let mut random = Random::new(0, Purpose::World, 0);
+    let mut noise = |length: usize| -> Vec<f32> { (0..length).map(|_| random.between(0.0, 1.0)).collect() };
+
+    let mut inference = Inference::new(Arc::new(Folded::new(&plan, &parameters, &statistics)?), 0)?;
+    let (image, mut embedding) = (noise(plan.image.len()), vec![0.0; plan.features]);
+    let mut times = Vec::with_capacity(TIMED);
+    for _ in 0..TIMED {
+        let start = Instant::now();
+        inference.embed(&image, &mut embedding)?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    let frame = times.get(TIMED / 2).copied().unwrap_or_default();
+
+    let device = DeviceChoice::Auto.open()?;
+    let encoder = device.training_encoder(Arc::new(plan.clone()), TrainingOptions::default(), 0)?;
+    let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
+    let images = noise(2 * FRAMES * plan.image.len());
+    let start = Instant::now();
+    learner.update(&images, FRAMES, FRAMES)?;
+    Ok((frame, start.elapsed()))
+}
