@@ -58,7 +58,7 @@ fn start(data: &Path) -> Child {
         .unwrap()
 }
 
-fn soak(early: u64, late: u64) {
+fn soak(early: u64, late: u64, percent: u64) {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut child = start(&data);
@@ -75,7 +75,10 @@ fn soak(early: u64, late: u64) {
     child.kill().unwrap();
     child.wait().unwrap();
     eprintln!("after {early} frames {before:?}, after {late} {after:?}");
-    assert!(after.resident_kib * 100 <= before.resident_kib * 105, "memory grows: {before:?} to {after:?}");
+    assert!(
+        after.resident_kib * 100 <= before.resident_kib * (100 + percent),
+        "memory grows: {before:?} to {after:?}"
+    );
     assert!(after.threads <= before.threads, "threads grow: {before:?} to {after:?}");
     // One for a trace segment or a checkpoint that happens to be open.
     assert!(after.files <= before.files + 1, "open files grow: {before:?} to {after:?}");
@@ -83,11 +86,12 @@ fn soak(early: u64, late: u64) {
 
 #[test]
 fn ten_thousand_frames_hold_no_more_than_two_thousand() {
-    soak(2_000, 10_000);
+    // Early on a few hundred KiB of the allocator's own making weigh more.
+    soak(2_000, 10_000, 10);
 }
 
 #[test]
 #[ignore = "takes minutes: the whole soak"]
 fn a_hundred_thousand_frames_hold_no_more_than_ten_thousand() {
-    soak(10_000, 100_000);
+    soak(10_000, 100_000, 5);
 }

@@ -27,7 +27,7 @@ mod run;
 
 /// Learns visual categories from a head camera, on the device, without labels.
 #[derive(Debug, Parser)]
-#[command(version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 struct Cli {
     #[command(flatten)]
