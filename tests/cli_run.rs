@@ -246,6 +246,9 @@ fn a_running_recording_pauses_forgets_and_ends_on_request() {
     let mut command = folder.command("data", "on", &["--period", "100ms", "--checkpoint-every", "1s"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     until(&data, |status| status["updates"].as_u64() > Some(1));
+    let store = CheckpointStore::open(Arc::new(OsFilesystem), &data.join("checkpoints")).unwrap();
+    // The oldest checkpoint is from well before what is going to be forgotten.
+    until(&data, |_| store.list().unwrap().first().is_some_and(|newest| newest.number >= 4));
 
     assert!(say(&data, &["pause"]).contains("paused"));
     let paused = until(&data, |status| status["paused"] == true);
@@ -258,6 +261,15 @@ fn a_running_recording_pauses_forgets_and_ends_on_request() {
     assert_eq!(second.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&second.stderr).contains("in use by another oupn-edge"));
 
+    // The last moment only: a checkpoint from before it is there.
+    let before = entries(&data).len();
+    let said = say(&data, &["forget", "--last", "1500ms"]);
+    assert!(said.contains("returned to checkpoint"), "{said}");
+    let left = entries(&data);
+    assert!(
+        left.len() < before && left.iter().any(|entry| matches!(entry.record, Record::Frame(_))),
+        "{said}"
+    );
     assert!(say(&data, &["forget", "--last", "1h"]).contains("returned to its beginning"));
     let after = entries(&data);
     assert!(!after.iter().any(|entry| matches!(entry.record, Record::Frame(_) | Record::Update(_))));

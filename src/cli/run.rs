@@ -469,6 +469,7 @@ fn in_words(plan: &RunPlan, ended: &Ended, trace: &Path) -> String {
         );
     }
     line("trace", trace.display().to_string());
+    line("look at it", format!("oupn-edge report {} -o report.html", plan.data.display()));
     line("go on", format!("oupn-edge --data {}", plan.data.display()));
     text
 }

@@ -14,8 +14,10 @@ use super::{Run, assembly};
 use crate::camera::Options;
 use crate::config::{EncoderKind, Preset, Settings};
 use crate::encoder::device::DeviceChoice;
-use crate::learner::update::LearnerState;
-use crate::memory::LiveMemory;
+use crate::learner::update::{LearnerState, Refusal, Times, Update};
+use crate::memory::{LiveMemory, Losses};
+use crate::storage::OsFilesystem;
+use crate::trace::{Reader, Record, SkipReason};
 use crate::{Error, Result};
 
 fn small_settings() -> Settings {
@@ -102,6 +104,66 @@ fn a_slow_learner_never_delays_a_frame() {
     // No frame was left out: the camera's numbers of the samples follow each other.
     let frames: Vec<u64> = status.look(|now| now.ribbon.iter().map(|moment| moment.frame).collect());
     assert_eq!(frames, (0..FRAMES).collect::<Vec<_>>());
+}
+
+/// A learner whose every update is thrown away.
+struct Unlucky(LearnerState);
+
+impl Student for Unlucky {
+    fn learn(&mut self, lesson: &Lesson) -> Result<Learned> {
+        let update = Update {
+            refused: Some(Refusal::LossNotFinite),
+            losses: Losses { total: f64::NAN, ..Losses::default() },
+            created: 0,
+            in_use: 0,
+            spread: 0.5,
+            gradient_norm: f64::INFINITY,
+            times: Times::default(),
+        };
+        Ok(Learned {
+            update,
+            step: 0,
+            learning_rate: 0.0,
+            seconds: 0.0,
+            publication: None,
+            last_frame: lesson.samples[lesson.samples.len() - 1].frame,
+            window: lesson.samples.len(),
+            stride: lesson.stride,
+        })
+    }
+
+    fn state(&self) -> &LearnerState {
+        &self.0
+    }
+
+    fn restore(&mut self, _: LearnerState) -> Result<Publication> {
+        Err(Error::Device("never asked".into()))
+    }
+}
+
+#[test]
+fn an_update_that_is_thrown_away_is_an_event_and_the_live_path_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(folder.path(), small_settings());
+    (plan.frames, plan.realtime) = (Some(12), false);
+    let mut run = Run::open(&plan).unwrap();
+    let keeper = Keeper {
+        store: run.recording.store.clone(),
+        recorder: run.recording.recorder.clone(),
+        settings: String::new(),
+        card: String::new(),
+    };
+    let student = Unlucky(assembly::untaught(&plan).unwrap());
+    run.recording.learner = LearnerThread::start(Box::new(student), keeper).unwrap();
+    let ended = run.run().unwrap();
+    assert_eq!((ended.frames, ended.updates, ended.skipped), (12, 0, 3));
+    let reader = Reader::open(Arc::new(OsFilesystem), &folder.path().join("trace")).unwrap();
+    let skipped = reader.filter_map(|entry| match entry.unwrap().record {
+        Record::UpdateSkipped(skipped) => Some((skipped.frame, skipped.reason, skipped.loss.is_nan())),
+        _ => None,
+    });
+    let expected = [5, 8, 11].map(|frame| (frame, SkipReason::LossNotFinite, true));
+    assert_eq!(skipped.collect::<Vec<_>>(), expected);
 }
 
 /// A checkpoint of a small run, with everything that one can hold.
