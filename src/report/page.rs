@@ -61,7 +61,7 @@ fn header(recording: &Recording, digest: &Digest) -> String {
     let mut fact = |value: &str, name: &str| {
         let _ = write!(facts, "<div><dt>{name}</dt><dd>{value}</dd></div>");
     };
-    fact(&duration(digest.end), "from first to last record");
+    fact(&duration(digest.end), "in all");
     fact(&count(digest.frames), "frames");
     fact(&count(digest.categories.len() as u64), "categories seen");
     fact(&count(digest.updates), "steps of learning");

@@ -40,6 +40,7 @@ function bytes(count) {
 
 function duration(seconds) {
   if (!Number.isFinite(seconds)) return "–";
+  if (seconds < 10) return `${Number(seconds.toFixed(1))} s`;
   if (seconds < 90) return `${Math.round(seconds)} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172800) return `${(seconds / 3600).toFixed(1)} h`;
@@ -166,7 +167,7 @@ function drawTiles() {
     ["Frames", String(now.frames), `one every ${duration(now.period_s)}`],
     ["Categories", String(now.categories), `${now.founded} founded`],
     ["Camera", camera.present ? `${decimal(camera.rate, 1)} fps` : "absent", `${camera.missed} gaps, ${camera.corrupt} unreadable`, !camera.present],
-    ["Latency", Number.isFinite(now.latency_p95_ms) ? `≤ ${now.latency_p95_ms} ms` : "–", "95 % of frames"],
+    ["Latency", latency(), "95 % of frames"],
     ["Learning", String(now.updates), learningNote(), now.collapsed],
     ["Temperature", Number.isFinite(health.celsius) ? `${Math.round(health.celsius)} °C` : "–", Number.isFinite(health.watts) ? `${decimal(health.watts, 1)} W` : "power not readable"],
     ["Disk", bytes(health.free_bytes), Number.isFinite(left) ? `enough for ${duration(left)} of trace` : "", now.disk !== null && now.disk !== "ample"],
@@ -175,6 +176,11 @@ function drawTiles() {
   $("tiles").replaceChildren(...tiles.map(([name, value, more, bad]) =>
     element("div", bad ? { class: "bad" } : {}, element("dt", {}, name),
       element("dd", {}, value, element("span", { class: "more" }, more)))));
+}
+
+function latency() {
+  if (Number.isFinite(now.latency_p95_ms)) return `≤ ${now.latency_p95_ms} ms`;
+  return now.frames > 0 ? "> 2 s" : "–";
 }
 
 function learningNote() {
@@ -275,13 +281,14 @@ function curve(title, series) {
   return element("figure", {}, element("figcaption", {}, element("b", {}, title), element("span", { class: "soft" }, last)), svg);
 }
 
-let drawnLesson = null;
+let drawnLessons = null;
 
 function drawCurves() {
-  const last = lessons.length ? lessons[lessons.length - 1].update : 0;
-  if (last === drawnLesson) return;
-  drawnLesson = last;
-  $("learning-note").textContent = lessons.length ? "" : "The first step comes when a window of frames is full.";
+  const known = `${lessons.length} up to ${lessons.length ? lessons[lessons.length - 1].update : 0}`;
+  if (known === drawnLessons) return;
+  drawnLessons = known;
+  const notes = ["The first step comes when a window of frames is full.", "One step so far."];
+  $("learning-note").textContent = notes[lessons.length] ?? "";
   const series = (name, key) => ({ name, points: lessons.filter((l) => Number.isFinite(l[key])).map((l) => [l.update, l[key]]) });
   const curves = lessons.length < 2 ? [] : [
     curve("Loss", [series("total", "loss"), series("self", "self")]),
