@@ -7,7 +7,8 @@
 //! # The live path must not notice
 //! The server has a thread of its own with a single-threaded runtime, and one more thread ([`news`]) that makes each
 //! piece of news once for all pages, a few times a second at most and only while somebody watches. A page that is too
-//! slow misses news; nobody waits for it. Connections, bodies and downloads are bounded.
+//! slow misses news; nobody waits for it. All of its threads step back behind the live path's (`nice` 10). Connections,
+//! bodies and downloads are bounded.
 //!
 //! # Who may look
 //! On loopback everybody on the machine. On any other address only who has the token ([`token`]). Whatever the address,
@@ -85,7 +86,10 @@ impl Server {
             .build()
             .map_err(fault)?;
         let (end, ended) = oneshot::channel::<()>();
-        let work = move || runtime.block_on(serve(listener, routes::router(shared), ended));
+        let work = move || {
+            step_back();
+            runtime.block_on(serve(listener, routes::router(shared), ended));
+        };
         let thread = std::thread::Builder::new().name("page".to_owned()).spawn(work).map_err(fault)?;
         Ok(Self { address, token, end: Some(end), thread: Some(thread), news: Some(news) })
     }
@@ -112,6 +116,13 @@ impl Drop for Server {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Lets the live path and the learner go first: the calling thread, and those it makes, get what these leave.
+fn step_back() {
+    if let Err(error) = rustix::process::nice(10) {
+        log::debug!("the page's threads keep their priority: {error}");
     }
 }
 

@@ -114,6 +114,7 @@ struct Told {
 }
 
 fn tell(status: &Status, watchers: &Watchers, ending: &AtomicBool) {
+    super::step_back();
     let mut told = Told::default();
     let mut silent = Duration::ZERO;
     while !ending.load(Ordering::Acquire) {
