@@ -103,7 +103,7 @@ fn measure() -> Result<(Duration, Duration)> {
     times.sort_unstable();
     let frame = times.get(TIMED / 2).copied().unwrap_or_default();
 
-    let device = DeviceChoice::Auto.open()?;
+    let device = DeviceChoice::Cuda.open().or_else(|_| DeviceChoice::Cpu.open())?;
     let encoder = device.training_encoder(Arc::new(plan.clone()), TrainingOptions::default(), 0)?;
     let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
     let images = noise(2 * FRAMES * plan.image.len());
