@@ -25,6 +25,13 @@ fn the_report_is_one_file_with_everything_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let day = Day { device: "anna's <u>camera</u> & \"co\"", frames: 300, ..Day::default() };
     let (frames, updates) = day.write(&folder.path().join("run/trace"));
+    // Kept pictures, one of which is something else under that name.
+    let pictures = folder.path().join("run/thumbnails");
+    std::fs::create_dir(&pictures).unwrap();
+    for category in 1..1000 {
+        let content: &[u8] = if category % 2 == 0 { b"\x89PNG\r\n\x1a\n" } else { b"<svg onload=x>" };
+        std::fs::write(pictures.join(format!("category-{category:08}-boot-7.png")), content).unwrap();
+    }
     let run = report(folder.path(), &["run", "-o", "report.html"]);
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
@@ -61,6 +68,8 @@ fn the_report_is_one_file_with_everything_in_it() {
     assert!(page.contains(&format!("<dt>frames</dt><dd>{frames}</dd>")), "{frames} frames");
     assert!(page.contains(&format!("<dt>steps of learning</dt><dd>{updates}</dd>")), "{updates} updates");
     assert_eq!(count(&page, "<div class=\"presence\">"), 24);
+    let shown = count(&page, "src=\"data:image/png;base64,iVBORw0KGgo=\"");
+    assert!((1..24).contains(&shown) && shown == count(&page, "<img"), "{shown} pictures");
     for event in ["paused by page", "camera lost: the device is gone", "too hot: tj-thermal", "β set from"] {
         assert!(page.contains(event), "{event}");
     }
