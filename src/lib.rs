@@ -35,8 +35,10 @@ pub mod recording;
 pub mod report;
 pub mod run;
 pub mod storage;
+pub mod streams;
 pub mod tensors;
 pub mod trace;
+pub mod training;
 pub mod views;
 
 pub use error::{Error, Result};

@@ -18,12 +18,15 @@ mod control;
 mod doctor;
 mod duration;
 mod export;
+mod eval;
 mod inspect;
 mod inspect_encoder;
 mod inspect_window;
 mod model;
 mod report;
 mod run;
+mod plot;
+mod train;
 
 /// Learns visual categories from a head camera, on the device, without labels.
 #[derive(Debug, Parser)]
@@ -56,6 +59,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Make a running recording forget its last minutes: records, checkpoints and what was learned from them
     Forget(control::ForgetArgs),
+    /// Score an encoder on labelled episodes: AMI, AP, k-NN, linear
+    Eval(eval::EvalArgs),
     /// Run one piece of the learner on tensors from a file, to check its mathematics against your own
     #[command(subcommand)]
     Inspect(inspect::Inspect),
@@ -70,6 +75,11 @@ enum Command {
     Resume(control::Of),
     /// Ask a running recording how it goes
     Status(control::StatusArgs),
+    /// Draw a run's learning curve, or a map of an episode's embeddings, as SVG
+    #[command(subcommand)]
+    Plot(plot::Plot),
+    /// Train on a labelled stream, without its labels
+    Train(train::TrainArgs),
 }
 
 /// Parses the command line, runs the command and returns the process exit code.
@@ -101,8 +111,22 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Report(args) => report::run(&args),
         Command::Resume(of) => control::resume(&of),
         Command::Status(args) => control::status(&args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Plot(command) => plot::run(&command),
+        Command::Train(args) => train::run(&args),
     }
     .map(|()| ExitCode::SUCCESS)
+}
+
+/// Lets the parallel parts of a command use this many threads; 0 is as many as the machine has.
+fn use_threads(threads: usize) -> Result<()> {
+    if threads == 0 {
+        return Ok(());
+    }
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build_global()
+        .map_err(|error| Error::Device(format!("{threads} threads cannot be had: {error}")))
 }
 
 /// Writes a result to standard output. A reader that has seen enough (`| head`) closes the pipe: that is no failure.

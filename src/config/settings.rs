@@ -105,7 +105,7 @@ settings! {
     /// Which two images of a frame are compared.
     views: Pairing, OneOf(&["clean_and_augmented", "two_augmented", "next_frame"]);
     /// How an augmented view is made.
-    augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "mild"]);
+    augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "handwriting", "mild"]);
 
     /// The network that encodes a frame.
     encoder: EncoderKind, OneOf(&["mobilenet-v2", "resnet-12", "conv-4"]);

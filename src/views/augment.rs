@@ -1,6 +1,6 @@
 //! One augmented view: its random choices, drawn first, and the image that follows from them.
 //!
-//! Order: Gaussian blur, motion blur, rotation, crop, mirror image, colour, clip to [0, 1]. All channels go through the
+//! Order: Gaussian blur, motion blur, rotation, change of shape, crop, mirror image, colour, clip to [0, 1]. All channels go through the
 //! geometry; colour changes the first three. Only the pixels that the crop will show are rotated.
 
 use super::Pixels;
@@ -9,6 +9,7 @@ use super::colour::Changes;
 use super::crop::Region;
 use super::recipe::Recipe;
 use super::resample::{Stretch, rotate};
+use super::warp::Warp;
 use crate::encoder::plan::Shape;
 use crate::kernels::image::{Pixel, clipped};
 use crate::random::Random;
@@ -21,6 +22,7 @@ pub(super) struct Choices {
     pub(super) motion: Option<Motion>,
     /// In radians.
     pub(super) rotation: f32,
+    pub(super) warp: Option<Warp>,
     pub(super) crop: Region,
     pub(super) mirrored: bool,
     pub(super) colour: Changes,
@@ -33,6 +35,7 @@ impl Choices {
             gaussian: random.chance(recipe.gaussian_blur).then(|| blur::draw_sigma(random)),
             motion: random.chance(recipe.motion_blur).then(|| Motion::draw(height, random)).flatten(),
             rotation: random.between(-recipe.rotation, recipe.rotation).to_radians(),
+            warp: recipe.warp.map(|warping| Warp::draw(&warping, random)),
             crop: recipe.crop.draw(height, width, object, random),
             mirrored: random.chance(recipe.flip),
             colour: recipe.colour.map_or_else(Changes::default, |colour| Changes::draw(&colour, random)),
@@ -96,6 +99,10 @@ impl Scratch {
         }
         if choices.rotation != 0.0 {
             rotate(image, other, width, choices.rotation, &choices.crop);
+            std::mem::swap(image, other);
+        }
+        if let Some(warp) = &choices.warp {
+            warp.apply(image, other, width);
             std::mem::swap(image, other);
         }
 

@@ -18,11 +18,12 @@ mod recipe;
 mod resample;
 #[cfg(test)]
 mod tests;
+mod warp;
 
 use rayon::prelude::*;
 
 use self::augment::Scratch;
-pub use self::recipe::{Augmentation, Colour, Crop, Object, Pairing, Recipe};
+pub use self::recipe::{Augmentation, Colour, Crop, Object, Pairing, Recipe, Warping};
 use crate::encoder::plan::Shape;
 use crate::kernels::image::{Pixel, clipped};
 use crate::random::{Purpose, Random};

@@ -28,6 +28,8 @@ pub enum Augmentation {
     Omniglot,
     /// Crops, mirror images, colour.
     Imagenet,
+    /// Another hand's drawing of the same character: turned, sheared, stretched, bent, and cropped a little.
+    Handwriting,
     /// Slight crops and colour, for two camera frames that differ by themselves.
     Mild,
 }
@@ -40,6 +42,7 @@ impl Augmentation {
             gaussian_blur: 0.0,
             motion_blur: 0.0,
             rotation: 0.0,
+            warp: None,
             crop: Crop { area: (0.08, 1.0), aspect: (0.75, 1.33), covered: 0.1, object: Object::Image },
             flip: 0.0,
             colour: Some(Colour { strength: 0.5, jittered: 0.8, greyed: 0.2 }),
@@ -59,6 +62,13 @@ impl Augmentation {
                 ..simclr
             },
             Self::Omniglot => Recipe { colour: None, window_shift: 2, ..simclr },
+            Self::Handwriting => Recipe {
+                warp: Some(Warping { rotation: 15.0, shear: 0.2, scale: 0.2, shift: 0.07, bend: 0.05 }),
+                crop: Crop { area: (0.5, 1.0), covered: 0.5, ..simclr.crop },
+                colour: None,
+                window_shift: 2,
+                ..simclr
+            },
             Self::Imagenet => Recipe { flip: 0.5, ..simclr },
             Self::Mild => Recipe {
                 crop: Crop { area: (0.7, 1.0), aspect: (0.9, 1.11), covered: 0.7, ..simclr.crop },
@@ -78,6 +88,8 @@ pub struct Recipe {
     pub motion_blur: f32,
     /// Largest rotation to either side, in degrees.
     pub rotation: f32,
+    /// A change of shape, if any.
+    pub warp: Option<Warping>,
     /// The crop, which every view gets.
     pub crop: Crop,
     /// Probability of a mirror image.
@@ -86,6 +98,21 @@ pub struct Recipe {
     pub colour: Option<Colour>,
     /// Largest shift in pixels, to every side, of all views of a window together.
     pub window_shift: usize,
+}
+
+/// How far the shape of a drawing may change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Warping {
+    /// Largest turn to either side, in degrees.
+    pub rotation: f32,
+    /// Largest shear: by how much of its height the picture leans.
+    pub shear: f32,
+    /// Largest logarithm of the stretch along each axis.
+    pub scale: f32,
+    /// Largest shift along each axis, as a share of the picture.
+    pub shift: f32,
+    /// Deviation of the bending grid's shifts, as a share of the picture.
+    pub bend: f32,
 }
 
 /// A random part of the image, stretched to its whole size.

@@ -115,6 +115,7 @@ fn a_whole_view_is_tensorflows() {
             gaussian: Some(0.7),
             motion: Some(Motion { half_length: 1, angle: 310.0, lean: -0.4 }),
             rotation: -0.15,
+            warp: None,
             crop: Region { top: 10, left: 2, height: 60, width: 12 },
             mirrored: true,
             colour: Changes {
@@ -273,6 +274,7 @@ fn identity(size: Shape) -> Recipe {
         gaussian_blur: 0.0,
         motion_blur: 0.0,
         rotation: 0.0,
+        warp: None,
         crop,
         flip: 0.0,
         colour: None,
@@ -478,6 +480,7 @@ proptest! {
             gaussian_blur: 0.7,
             motion_blur: 0.7,
             rotation: 180.0,
+            warp: Some(Warping { rotation: 180.0, shear: 1.0, scale: 1.0, shift: 1.0, bend: 1.0 }),
             crop: Crop { area: (0.01, 1.0), aspect: (0.3, 3.0), covered: 0.0, object },
             flip: 0.5,
             colour,

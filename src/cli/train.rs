@@ -1,0 +1,296 @@
+//! `oupn-edge train`: the device's learner on a labelled stream, without its labels.
+//!
+//! The folder `--out` gets `log.jsonl` ([its lines](crate::training::Log)), `checkpoints/`, and `model.safetensors`, the newest
+//! weights with 1/τ, β, γ and their model card. Evaluations embed with the running statistics and clear a memory of their own
+//! before every episode; the learning memory is not touched.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::config::{EncoderKind, Settings};
+use crate::encoder::card::{InputScaling, ModelCard};
+use crate::encoder::device::DeviceChoice;
+use crate::encoder::inference::Folded;
+use crate::encoder::init::random_parameters;
+use crate::encoder::{TrainingOptions, Weights};
+use crate::eval::embed::{Encoder, embed_episodes};
+use crate::eval::episodes::{Scores, Setting, Sweep, score};
+use crate::streams::{LabelledSet, Split, StreamKind};
+use crate::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
+use crate::training::{Beginning, Log, Step, Training};
+use crate::{Error, Result};
+
+#[derive(Debug, Args)]
+pub(super) struct TrainArgs {
+    /// What to learn from
+    #[arg(long, value_enum)]
+    stream: StreamKind,
+    /// Folder of the stream's data
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Folder for log, checkpoints and weights; a run that is there already goes on
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Settings file over the stream's preset
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Weights to start from [default: random ones]
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+    /// Windows to learn from, all in all [default: the setting `steps`]
+    #[arg(long)]
+    windows: Option<u64>,
+    /// Start of every random sequence [default: the setting]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Windows between two evaluations; 0 for none
+    #[arg(long, default_value_t = 500)]
+    evaluate: u64,
+    /// Episodes of an evaluation
+    #[arg(long, default_value_t = 40)]
+    episodes: usize,
+    /// What is evaluated on
+    #[arg(long, value_enum, default_value = "test")]
+    split: Split,
+    /// Windows between two checkpoints
+    #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint: u64,
+    /// Share of digits among the frames of the stream `imbalance`
+    #[arg(long, default_value_t = 0.5)]
+    digits: f32,
+    /// Threads; 0 takes as many as the machine has
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Where the encoder trains
+    #[arg(long, value_enum, default_value = "auto")]
+    device: DeviceChoice,
+}
+
+pub(super) fn run(args: &TrainArgs) -> Result<()> {
+    super::use_threads(args.threads)?;
+    let mut settings = Settings::load(Some(args.stream.preset()), args.config.as_deref())?;
+    settings.seed = args.seed.unwrap_or(settings.seed);
+    settings.steps = args.windows.unwrap_or(settings.steps);
+    settings.validate()?;
+    let fs = Arc::new(OsFilesystem);
+    let store = CheckpointStore::open(fs.clone(), &args.out.join("checkpoints"))?;
+    let _lock = FolderLock::acquire(&args.out)?;
+
+    let beginning = beginning(args, &settings)?;
+    let shape = beginning.plan.image;
+    let stream = args.stream.learning(args.data.as_deref(), &settings, shape, args.digits)?;
+    if stream.frames() > settings.window {
+        return Err(Error::input(format!(
+            "window = {} is shorter than this stream's windows of {} frames",
+            settings.window,
+            stream.frames()
+        )));
+    }
+    let labelled = match args.evaluate {
+        0 => None,
+        _ => Some(args.stream.labelled(args.data.as_deref(), args.split, shape, args.episodes)?),
+    };
+
+    let plan = Arc::new(beginning.plan.clone());
+    let encoder = args.device.open()?.training_encoder(plan, TrainingOptions::default(), args.threads)?;
+    let mut training = Training::new(settings, beginning, encoder, &*stream)?;
+    if let Some((checkpoint, bytes)) = store.load_newest()? {
+        training.resume(&checkpoint.path, &bytes)?;
+        super::print(&format!("going on after window {}\n", training.windows()))?;
+    }
+    let mut log = Log::open(&args.out.join("log.jsonl"), training.windows())?;
+    if training.windows() == 0 {
+        log.start(&args.stream.to_string(), training.settings().seed, &training.settings().to_toml())?;
+    }
+
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|error| Error::io("signals", error))?;
+    }
+    let total = training.settings().steps;
+    let mut progress = Progress::new(&training, total);
+    while training.windows() < total && !stop.load(Ordering::Relaxed) {
+        let step = training.step()?;
+        log.window(&step, &training.learner.state.control)?;
+        progress.step(&training, &step)?;
+        let at_end = step.window == total || stop.load(Ordering::Relaxed);
+        if let Some(labelled) = &labelled
+            && (step.window.is_multiple_of(args.evaluate) || step.window == total)
+        {
+            let scores = evaluate(&training, labelled)?;
+            log.evaluation(step.window, args.split, &scores)?;
+            progress.evaluation(step.window, args.split, &scores)?;
+        }
+        if at_end || step.window.is_multiple_of(args.checkpoint) {
+            save(&training, &store, &args.out)?;
+            log.flush()?;
+        }
+    }
+    progress.end();
+    if training.windows() >= total {
+        log.end(training.windows(), training.running().as_secs_f64())?;
+    }
+    super::print(&format!(
+        "{} windows in {:.0} s; weights in {}\n",
+        training.windows(),
+        training.running().as_secs_f64(),
+        args.out.join("model.safetensors").display()
+    ))
+}
+
+/// Random weights, or those of a file with its own padding, epsilon and scaling.
+fn beginning(args: &TrainArgs, settings: &Settings) -> Result<Beginning> {
+    let momentum = settings.norm_momentum as f32;
+    if let Some(path) = &args.weights {
+        let Weights { card, parameters, statistics } = Weights::read(path)?;
+        if card.encoder != settings.architecture() {
+            return Err(Error::input(format!(
+                "{}: weights of {}, but the settings ask for {}",
+                path.display(),
+                card.encoder,
+                settings.architecture()
+            )));
+        }
+        let plan = card.plan(settings.image_height, settings.image_width, momentum)?;
+        return Ok(Beginning { plan, parameters, statistics, card });
+    }
+    let plan = settings.plan()?;
+    let channels = plan.image.channels;
+    let card = ModelCard {
+        name: format!("{}_{}", encoder_name(settings.encoder), args.stream),
+        about: format!("{}, trained on the stream {} without labels", settings.architecture(), args.stream),
+        source: format!("oupn-edge {} train", env!("CARGO_PKG_VERSION")),
+        licence: "Apache-2.0".to_owned(),
+        files: Vec::new(),
+        padding: settings.padding,
+        bn_epsilon: settings.norm_epsilon as f32,
+        encoder: settings.architecture(),
+        input: InputScaling {
+            size: settings.image_height.max(settings.image_width),
+            mean: vec![0.0; channels],
+            deviation: vec![1.0; channels],
+        },
+    };
+    let parameters = random_parameters(settings.architecture(), &plan, settings.seed);
+    Ok(Beginning { statistics: plan.fresh_statistics(), plan, parameters, card })
+}
+
+/// How file names spell an encoder.
+fn encoder_name(encoder: EncoderKind) -> &'static str {
+    match encoder {
+        EncoderKind::MobileNetV2 => "mobilenet_v2",
+        EncoderKind::ResNet12 => "resnet12",
+        EncoderKind::Conv4 => "conv4",
+    }
+}
+
+fn evaluate(training: &Training<'_>, labelled: &LabelledSet) -> Result<Scores> {
+    let (plan, settings, state) = (training.plan(), training.settings(), &training.learner.state);
+    let folded = Arc::new(Folded::new(plan, &state.parameters, &state.statistics)?);
+    let encoder = Encoder { folded, scaling: training.scaling().clone() };
+    let embedded = embed_episodes(&encoder, &labelled.set, &labelled.episodes)?;
+    let setting = Setting {
+        dimension: plan.features,
+        slots: settings.slots.max(labelled.longest),
+        control: state.control,
+        rules: settings.rules(),
+    };
+    score(&embedded, &setting, Sweep::FirstTen)
+}
+
+fn save(training: &Training<'_>, store: &CheckpointStore, out: &Path) -> Result<()> {
+    let mark = Mark { trace_seq: training.windows(), running: training.running() };
+    store.save(mark, &training.to_bytes()?, Keep::LastTwoAndOlder)?;
+    let path = out.join("model.safetensors");
+    write_atomically(&OsFilesystem, &path, &training.model_bytes()?).map_err(|error| Error::io(&path, error))
+}
+
+/// A bar on a terminal, plain lines elsewhere.
+struct Progress {
+    bar: Option<ProgressBar>,
+    total: u64,
+    /// Windows and time at the start of this process.
+    from: (u64, Duration),
+    losses: f64,
+    created: f64,
+    summed: u32,
+}
+
+/// Windows between two plain lines.
+const PLAIN_LINES: u64 = 100;
+
+impl Progress {
+    fn new(training: &Training<'_>, total: u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let style = ProgressStyle::with_template("{bar:30} {pos}/{len} windows  {msg}  {eta} left");
+            let bar = ProgressBar::new(total).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_position(training.windows());
+            bar.reset_eta();
+            bar
+        });
+        let from = (training.windows(), training.running());
+        Self { bar, total, from, losses: 0.0, created: 0.0, summed: 0 }
+    }
+
+    fn step(&mut self, training: &Training<'_>, step: &Step) -> Result<()> {
+        self.losses += step.update.losses.total;
+        self.created += step.update.created as f64;
+        self.summed += 1;
+        let done = step.window.saturating_sub(self.from.0) as f64;
+        let rate = done / training.running().saturating_sub(self.from.1).as_secs_f64().max(1e-9);
+        let mean = |sum: f64| sum / f64::from(self.summed.max(1));
+        let message = format!(
+            "loss {:.3}  founded {:.0}  spread {:.2}  {rate:.2} windows/s",
+            mean(self.losses),
+            mean(self.created),
+            step.update.spread
+        );
+        if let Some(bar) = &self.bar {
+            bar.set_position(step.window);
+            bar.set_message(message.clone());
+        }
+        let due = step.window.is_multiple_of(PLAIN_LINES) || step.window == self.total;
+        if due && self.bar.is_none() {
+            let left = (self.total - step.window.min(self.total)) as f64 / rate;
+            super::print(&format!("{}/{}  {message}  {left:.0} s left\n", step.window, self.total))?;
+        }
+        if due {
+            (self.losses, self.created, self.summed) = (0.0, 0.0, 0);
+        }
+        Ok(())
+    }
+
+    fn evaluation(&self, window: u64, split: Split, scores: &Scores) -> Result<()> {
+        let line = format!(
+            "window {window}: AMI {:.2} ± {:.2} %, AP {:.2} ± {:.2} % on {} episodes of {split} \
+             (threshold {:.2}, {:.1} categories for {:.1} classes)",
+            100.0 * scores.ami,
+            100.0 * scores.ami_error,
+            100.0 * scores.ap,
+            100.0 * scores.ap_error,
+            scores.episodes,
+            scores.threshold,
+            scores.categories,
+            scores.classes
+        );
+        match &self.bar {
+            Some(bar) => {
+                bar.println(line);
+                Ok(())
+            }
+            None => super::print(&format!("{line}\n")),
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

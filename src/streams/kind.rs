@@ -1,0 +1,154 @@
+//! The streams by name: what `--stream` can be, and what each is made of.
+
+use std::fmt;
+use std::path::Path;
+
+use super::coil::{self, VideoStream};
+use super::mnist::{self, ImbalancedStream};
+use super::rooms::{self, RoomsStream};
+use super::{Episode, ImageSet, LearningStream, Roaming, RoamingStream, Split, folder, omniglot};
+use crate::config::{Preset, Settings};
+use crate::encoder::plan::Shape;
+use crate::{Error, Result};
+
+/// A stream that can be learned from and measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StreamKind {
+    /// RoamingOmniglot: handwritten characters; DIR holds the official archives and the split files
+    Omniglot,
+    /// RoamingOmniglot with MNIST's digits in between; DIR holds `omniglot/` and `mnist/`
+    Imbalance,
+    /// RoamingObjects: COIL-100's objects in changing contexts; DIR holds objN__ANGLE.jpg
+    Objects,
+    /// The same objects as a head camera meets them: looked at for a while, turning
+    ObjectsVideo,
+    /// Pictures of any kind; DIR holds class/picture or group/class/picture
+    Folder,
+    /// The built-in world with the mask of the object attended to; needs no DIR
+    Rooms,
+}
+
+impl fmt::Display for StreamKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Omniglot => "omniglot",
+            Self::Imbalance => "imbalance",
+            Self::Objects => "objects",
+            Self::ObjectsVideo => "objects-video",
+            Self::Folder => "folder",
+            Self::Rooms => "rooms",
+        })
+    }
+}
+
+impl StreamKind {
+    /// The preset whose settings suit it.
+    pub fn preset(self) -> Preset {
+        match self {
+            Self::Omniglot | Self::Imbalance => Preset::Omniglot,
+            Self::Objects | Self::ObjectsVideo => Preset::Saycam,
+            Self::Folder => Preset::Imagenet,
+            Self::Rooms => Preset::Rooms,
+        }
+    }
+
+    /// What is learned from, with pictures of the settings' size; the labels stay behind. `digits` is the share of digits of
+    /// the imbalance stream.
+    pub fn learning(
+        self,
+        data: Option<&Path>,
+        settings: &Settings,
+        shape: Shape,
+        digits: f32,
+    ) -> Result<Box<dyn LearningStream>> {
+        let seed = settings.seed;
+        let roaming = |set, roaming| RoamingStream { set, roaming, seed };
+        Ok(match self {
+            Self::Omniglot => {
+                let set = fitting(omniglot::load(self.folder(data)?, Split::Train)?, shape)?;
+                Box::new(roaming(set, Roaming::OMNIGLOT))
+            }
+            Self::Imbalance => {
+                let folder = self.folder(data)?;
+                let set = fitting(omniglot::load(&folder.join("omniglot"), Split::Train)?, shape)?;
+                Box::new(ImbalancedStream {
+                    characters: roaming(set, Roaming::OMNIGLOT),
+                    digits: mnist::load(&folder.join("mnist"), Split::Train)?,
+                    share: digits,
+                })
+            }
+            Self::Objects => {
+                let set = coil::load(self.folder(data)?, Split::Train, shape)?;
+                Box::new(roaming(set, Roaming::OMNIGLOT))
+            }
+            Self::ObjectsVideo => {
+                let set = coil::load(self.folder(data)?, Split::Train, shape)?;
+                Box::new(VideoStream { set, window: settings.window, seed })
+            }
+            Self::Folder => {
+                let set = folder::load(self.folder(data)?, Split::Train, shape)?;
+                Box::new(roaming(set, Roaming::IMAGENET))
+            }
+            Self::Rooms => Box::new(RoomsStream::new(Split::Train, shape, settings.window, seed)?),
+        })
+    }
+
+    /// What is measured on: pictures, and the first `count` episodes of them.
+    pub fn labelled(
+        self,
+        data: Option<&Path>,
+        split: Split,
+        shape: Shape,
+        count: usize,
+    ) -> Result<LabelledSet> {
+        let drawn = |set: ImageSet, roaming: Roaming| {
+            let episodes = (0..count as u64).map(|number| roaming.episode(&set, 0, number)).collect();
+            LabelledSet { set, episodes, longest: roaming.frames() }
+        };
+        Ok(match self {
+            Self::Omniglot => {
+                drawn(fitting(omniglot::load(self.folder(data)?, split)?, shape)?, Roaming::OMNIGLOT)
+            }
+            Self::Imbalance => {
+                let folder = self.folder(data)?.join("omniglot");
+                drawn(fitting(omniglot::load(&folder, split)?, shape)?, Roaming::OMNIGLOT)
+            }
+            Self::Objects | Self::ObjectsVideo => {
+                drawn(coil::load(self.folder(data)?, split, shape)?, Roaming::OMNIGLOT)
+            }
+            Self::Folder => drawn(folder::load(self.folder(data)?, split, shape)?, Roaming::IMAGENET),
+            Self::Rooms => {
+                let (set, episodes) = rooms::episodes(split, shape, count, 0)?;
+                LabelledSet { set, episodes, longest: rooms::EPISODE }
+            }
+        })
+    }
+
+    fn folder(self, data: Option<&Path>) -> Result<&Path> {
+        data.ok_or_else(|| Error::input(format!("the stream {self} is read from a folder: name it with --data")))
+    }
+}
+
+/// Refuses a set whose pictures are not of the size that the encoder reads.
+fn fitting(set: ImageSet, shape: Shape) -> Result<ImageSet> {
+    if set.shape() == shape {
+        return Ok(set);
+    }
+    let say = |shape: Shape| format!("{}x{}x{}", shape.height, shape.width, shape.channels);
+    Err(Error::input(format!(
+        "this stream's pictures are {}, but the encoder reads {}",
+        say(set.shape()),
+        say(shape)
+    )))
+}
+
+/// Pictures with their classes, and episodes drawn from them.
+#[derive(Debug)]
+pub struct LabelledSet {
+    /// The pictures.
+    pub set: ImageSet,
+    /// The episodes.
+    pub episodes: Vec<Episode>,
+    /// The most frames that an episode of this kind has.
+    pub longest: usize,
+}

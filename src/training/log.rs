@@ -1,0 +1,106 @@
+//! The log of a training run: `log.jsonl`, one JSON object a line.
+//!
+//! Every line has `type` and `window` (windows done). Version 1:
+//! - `start`: `version`, `program`, `stream`, `seed`, `settings` (the ones that differ from the preset's, as TOML text)
+//! - `window`: `frames`, `loss`, `self_supervised`, `entropy`, `creation`, `mean_creation`, `created` (categories
+//!   founded), `in_use` (slots), `spread`, `gradient_norm`, `inv_tau`, `beta`, `gamma`, `seconds`, `refused` (why, or
+//!   null)
+//! - `evaluation`: `split`, `episodes`, `frames`, `ami`, `ami_error`, `threshold`, `beta`, `ap`, `ap_error`,
+//!   `categories`, `classes`; fractions, not percent
+//! - `end`: `seconds` of all windows
+//!
+//! A run that goes on from a checkpoint first removes the lines that are younger than it, so the log reads as that of a run
+//! that never stopped.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::Step;
+use crate::eval::episodes::Scores;
+use crate::memory::Control;
+use crate::streams::Split;
+use crate::{Error, Result};
+
+/// Version of the format.
+pub const VERSION: u32 = 1;
+
+/// An open log.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Log {
+    /// Opens the log of a run of which `windows` windows count; lines of later ones, or torn ones, are removed.
+    pub fn open(path: &Path, windows: u64) -> Result<Self> {
+        let old = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(Error::io(path, error)),
+        };
+        let counts = |line: &&str| {
+            let parsed: Option<Value> = serde_json::from_str(line).ok();
+            parsed.and_then(|line| line.get("window")?.as_u64()).is_some_and(|window| window <= windows)
+        };
+        let kept: String = old.lines().filter(counts).flat_map(|line| [line, "\n"]).collect();
+        let io = |error| Error::io(path, error);
+        let mut file = BufWriter::new(File::create(path).map_err(io)?);
+        file.write_all(kept.as_bytes()).map_err(io)?;
+        Ok(Self { path: path.to_path_buf(), file })
+    }
+
+    /// Appends the first line.
+    pub fn start(&mut self, stream: &str, seed: u64, settings: &str) -> Result<()> {
+        self.line(&json!({
+            "type": "start", "window": 0, "version": VERSION, "program": env!("CARGO_PKG_VERSION"),
+            "stream": stream, "seed": seed, "settings": settings,
+        }))
+    }
+
+    /// Appends a window.
+    pub fn window(&mut self, step: &Step, control: &Control) -> Result<()> {
+        let Step { window, frames, update, views } = step;
+        let losses = &update.losses;
+        self.line(&json!({
+            "type": "window", "window": window, "frames": frames,
+            "loss": losses.total, "self_supervised": losses.self_supervised, "entropy": losses.entropy,
+            "creation": losses.creation, "mean_creation": losses.mean_creation,
+            "created": update.created, "in_use": update.in_use, "spread": update.spread,
+            "gradient_norm": update.gradient_norm,
+            "inv_tau": control.inv_tau, "beta": control.beta, "gamma": control.gamma,
+            "seconds": (*views + update.times.total()).as_secs_f64(),
+            "refused": update.refused.map(|why| why.to_string()),
+        }))
+    }
+
+    /// Appends an evaluation.
+    pub fn evaluation(&mut self, window: u64, split: Split, scores: &Scores) -> Result<()> {
+        self.line(&json!({
+            "type": "evaluation", "window": window, "split": split.to_string(),
+            "episodes": scores.episodes, "frames": scores.frames,
+            "ami": scores.ami, "ami_error": scores.ami_error, "threshold": scores.threshold, "beta": scores.beta,
+            "ap": scores.ap, "ap_error": scores.ap_error,
+            "categories": scores.categories, "classes": scores.classes,
+        }))?;
+        self.flush()
+    }
+
+    /// Appends the last line.
+    pub fn end(&mut self, window: u64, seconds: f64) -> Result<()> {
+        self.line(&json!({ "type": "end", "window": window, "seconds": seconds }))?;
+        self.flush()
+    }
+
+    /// Hands everything to the system.
+    pub fn flush(&mut self) -> Result<()> {
+        self.file.flush().map_err(|error| Error::io(&self.path, error))
+    }
+
+    fn line(&mut self, line: &Value) -> Result<()> {
+        writeln!(self.file, "{line}").map_err(|error| Error::io(&self.path, error))
+    }
+}

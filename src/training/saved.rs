@@ -1,0 +1,81 @@
+//! A training run in a file, and back.
+//!
+//! The file is a checkpoint of the [learner](crate::learner::saved) with the model's card, so every other command reads
+//! it as a weight file. Three header entries are the run's own: `train.windows`, `train.running` (seconds) and
+//! `train.settings` (TOML). A run goes on with its own settings only, but for its length and the fall of its learning rates:
+//! a run may be made longer, or brought to an end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::Duration;
+
+use super::Training;
+use crate::config::Settings;
+use crate::learner::saved;
+use crate::tensors::{self, TensorFile};
+use crate::{Error, Result};
+
+const CARD: &str = "card";
+const WINDOWS: &str = "train.windows";
+const RUNNING: &str = "train.running";
+const SETTINGS: &str = "train.settings";
+
+impl Training<'_> {
+    /// The whole run as the bytes of a safetensors file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let (mut named, mut header) = (BTreeMap::new(), HashMap::new());
+        saved::save(&self.learner.state, &mut named, &mut header);
+        header.insert(CARD.to_owned(), self.card.to_toml()?);
+        header.insert(WINDOWS.to_owned(), self.windows.to_string());
+        header.insert(RUNNING.to_owned(), self.running.as_secs_f64().to_string());
+        header.insert(SETTINGS.to_owned(), self.settings.to_toml());
+        tensors::serialize(&named, header)
+    }
+
+    /// The trained model alone: weights, running statistics, 1/τ, β, γ, and the card.
+    pub fn model_bytes(&self) -> Result<Vec<u8>> {
+        let (mut named, mut header) = (BTreeMap::new(), HashMap::new());
+        saved::save(&self.learner.state, &mut named, &mut header);
+        named.retain(|name, _| !name.starts_with("adam.") && !name.starts_with("memory."));
+        header.retain(|name, _| !name.starts_with("adam."));
+        header.insert(CARD.to_owned(), self.card.to_toml()?);
+        tensors::serialize(&named, header)
+    }
+
+    /// Goes on from such bytes; `path` is only used in messages.
+    ///
+    /// # Errors
+    /// If they are those of another network or of a run with other settings.
+    pub fn resume(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let file = TensorFile::parse(path, bytes)?;
+        let entry = |name: &str| {
+            let text = file.metadata().get(name);
+            text.ok_or_else(|| file.fault(format!("header entry `{name}` is missing: not a training checkpoint")))
+        };
+        let begun = Settings::from_toml(entry(SETTINGS)?, &format!("{}, {SETTINGS}", path.display()))?;
+        let Settings { steps, schedule, ref rate_drops, .. } = self.settings;
+        let expected = Settings { steps, schedule, rate_drops: rate_drops.clone(), ..begun };
+        if expected != self.settings {
+            return Err(Error::input(format!(
+                "{}: the run was started with other settings; give the same ones, or another --out folder",
+                path.display()
+            )));
+        }
+        let number = |name: &str| -> Result<f64> {
+            let text = entry(name)?;
+            text.parse().map_err(|_| file.fault(format!("header entry `{name}` = {text} is not a number")))
+        };
+        let running = Duration::try_from_secs_f64(number(RUNNING)?)
+            .map_err(|error| file.fault(format!("header entry `{RUNNING}`: {error}")))?;
+        let windows = entry(WINDOWS)?;
+        let windows = windows
+            .parse()
+            .map_err(|_| file.fault(format!("header entry `{WINDOWS}` = {windows} is not a whole number")))?;
+        let state = saved::load(&file, &self.plan)?;
+        saved::check_slots(&state, self.settings.slots)?;
+        self.learner.state = state;
+        self.windows = windows;
+        self.running = running;
+        Ok(())
+    }
+}

@@ -1,0 +1,104 @@
+//! `oupn-edge train`, `eval` and `plot`, the real binary, on an Omniglot of six characters.
+
+#![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+#[path = "support/small_omniglot.rs"]
+mod small_omniglot;
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oupn-edge"));
+    command.current_dir(folder).args(arguments).output().unwrap()
+}
+
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let run = run(folder, arguments);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    String::from_utf8(run.stdout).unwrap()
+}
+
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let run = run(folder, arguments);
+    let message = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2), "{message}");
+    message.lines().last().unwrap_or_default().to_owned()
+}
+
+fn train<'a>(out: &'a str, windows: &'a str) -> Vec<&'a str> {
+    let arguments = ["train", "--stream", "omniglot", "--data", "data", "--out", out, "--windows", windows];
+    let rest = ["--evaluate", "2", "--episodes", "3", "--checkpoint", "2", "--device", "cpu"];
+    arguments.into_iter().chain(rest).collect()
+}
+
+/// The lines of a log without what the clock wrote.
+fn timeless(log: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(log).unwrap();
+    let line = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        line.as_object_mut().unwrap().remove("seconds");
+        line
+    };
+    text.lines().map(line).filter(|line| line["type"] != "start" && line["type"] != "end").collect()
+}
+
+/// Two windows, stopped, two more: the same weights, bit for bit, and the same log as four in a row.
+#[test]
+fn a_resumed_run_equals_one_that_never_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    small_omniglot::write(&at("data"));
+    done(folder.path(), &train("whole", "4"));
+    done(folder.path(), &train("halves", "2"));
+    assert_ne!(fs::read(at("whole/model.safetensors")).unwrap(), fs::read(at("halves/model.safetensors")).unwrap());
+    let said = done(folder.path(), &train("halves", "4"));
+    assert!(said.contains("going on after window 2"), "{said}");
+    assert_eq!(fs::read(at("whole/model.safetensors")).unwrap(), fs::read(at("halves/model.safetensors")).unwrap());
+    let log = timeless(&at("whole/log.jsonl"));
+    assert_eq!(log, timeless(&at("halves/log.jsonl")));
+    let kinds: Vec<&str> = log.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["window", "window", "evaluation", "window", "window", "evaluation"]);
+    assert!(log.iter().all(|line| line["refused"].is_null()));
+
+    let mut other = train("halves", "5");
+    other.extend(["--seed", "7"]);
+    assert!(refused(folder.path(), &other).contains("other settings"));
+
+    // What was trained can be measured and drawn.
+    let eval = ["eval", "--model", "whole/model.safetensors", "--stream", "omniglot", "--data", "data"];
+    let with = |rest: &[&'static str]| eval.iter().copied().chain(rest.iter().copied()).collect::<Vec<_>>();
+    let line: Value =
+        serde_json::from_str(&done(folder.path(), &with(&["--episodes", "3", "--json", "--readout"]))).unwrap();
+    for key in ["ami", "ap", "knn", "linear"] {
+        let value = line[key].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&value), "{key} = {value}");
+    }
+    assert_eq!(line["ami"], log[5]["ami"], "the last evaluation of the run, again");
+    assert_eq!(line["ap"], log[5]["ap"]);
+    done(folder.path(), &["plot", "curve", "whole/log.jsonl", "-o", "curve.svg"]);
+    let map = ["plot", "map", "--model", "whole/model.safetensors", "--stream", "omniglot", "--data", "data"];
+    done(folder.path(), &map.iter().copied().chain(["-o", "map.svg"]).collect::<Vec<_>>());
+    for picture in ["curve.svg", "map.svg"] {
+        assert!(fs::read_to_string(at(picture)).unwrap().ends_with("</svg>\n"));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    small_omniglot::write(&folder.path().join("data"));
+    fs::write(folder.path().join("short.toml"), "window = 20\nstride = 20\n").unwrap();
+    let mut short = train("out", "2");
+    short.extend(["--config", "short.toml"]);
+    assert!(refused(folder.path(), &short).contains("150 frames"));
+    let no_data = ["train", "--stream", "omniglot", "--out", "out"];
+    assert!(refused(folder.path(), &no_data).contains("--data"));
+    let no_model = ["eval", "--model", "none.safetensors", "--stream", "omniglot", "--data", "data"];
+    assert!(refused(folder.path(), &no_model).contains("none.safetensors"));
+    fs::write(folder.path().join("log.jsonl"), "{\"type\":\"start\",\"window\":0}\n").unwrap();
+    assert!(refused(folder.path(), &["plot", "curve", "log.jsonl", "-o", "x.svg"]).contains("no evaluation"));
+}
