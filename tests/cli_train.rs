@@ -54,10 +54,16 @@ fn a_resumed_run_equals_one_that_never_stopped() {
     small_omniglot::write(&at("data"));
     done(folder.path(), &train("whole", "4"));
     done(folder.path(), &train("halves", "2"));
-    assert_ne!(fs::read(at("whole/model.safetensors")).unwrap(), fs::read(at("halves/model.safetensors")).unwrap());
+    assert_ne!(
+        fs::read(at("whole/model.safetensors")).unwrap(),
+        fs::read(at("halves/model.safetensors")).unwrap()
+    );
     let said = done(folder.path(), &train("halves", "4"));
     assert!(said.contains("going on after window 2"), "{said}");
-    assert_eq!(fs::read(at("whole/model.safetensors")).unwrap(), fs::read(at("halves/model.safetensors")).unwrap());
+    assert_eq!(
+        fs::read(at("whole/model.safetensors")).unwrap(),
+        fs::read(at("halves/model.safetensors")).unwrap()
+    );
     let log = timeless(&at("whole/log.jsonl"));
     assert_eq!(log, timeless(&at("halves/log.jsonl")));
     let kinds: Vec<&str> = log.iter().map(|line| line["type"].as_str().unwrap()).collect();
@@ -72,7 +78,8 @@ fn a_resumed_run_equals_one_that_never_stopped() {
     let eval = ["eval", "--model", "whole/model.safetensors", "--stream", "omniglot", "--data", "data"];
     let with = |rest: &[&'static str]| eval.iter().copied().chain(rest.iter().copied()).collect::<Vec<_>>();
     let line: Value =
-        serde_json::from_str(&done(folder.path(), &with(&["--episodes", "3", "--json", "--readout"]))).unwrap();
+        serde_json::from_str(&done(folder.path(), &with(&["--episodes", "3", "--json", "--readout"])))
+            .unwrap();
     for key in ["ami", "ap", "knn", "linear"] {
         let value = line[key].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&value), "{key} = {value}");

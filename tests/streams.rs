@@ -61,7 +61,8 @@ fn omniglot_has_four_classes_a_character_and_ink_is_one() {
     }
 }
 
-/// What Pillow 12 makes of the same drawing with `resize((28, 28), BICUBIC)`, inverted: two rows and the sum.
+/// What Pillow makes of the same drawing with `resize((28, 28), BICUBIC)`, inverted: two rows. Both round to bytes between
+/// their two passes, in different orders: two levels apart at most.
 #[test]
 fn drawings_shrink_as_pillow_shrinks_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,11 +86,12 @@ fn drawings_shrink_as_pillow_shrinks_them() {
     let row = |row: usize| &image[row * 28 + 1..(row + 1) * 28];
     let seventh: [u8; 28] =
         [0, 0, 0, 0, 0, 0, 76, 255, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 99, 255, 76, 0, 0, 0, 0, 0, 0];
-    let last: [u8; 28] = [
-        0, 0, 227, 60, 0, 0, 0, 151, 153, 0, 0, 0, 57, 228, 0, 0, 0, 0, 227, 60, 0, 0, 0, 151, 153, 0, 0, 0,
-    ];
-    assert_eq!(row(7), &seventh[1..]);
-    assert_eq!(row(23), &last[1..]);
+    let last: [u8; 28] =
+        [0, 0, 227, 60, 0, 0, 0, 151, 153, 0, 0, 0, 57, 228, 0, 0, 0, 0, 227, 60, 0, 0, 0, 151, 153, 0, 0, 0];
+    for (found, expected) in [(row(7), &seventh[1..]), (row(23), &last[1..])] {
+        let close = found.iter().zip(expected).all(|(found, expected)| found.abs_diff(*expected) <= 2);
+        assert!(close, "{found:?}, not {expected:?}");
+    }
 }
 
 #[test]
@@ -238,11 +240,14 @@ fn folders_are_classes_and_may_be_grouped_and_split() {
     let shape = Shape { height: 8, width: 8, channels: 3 };
     let refusal = || message(folder::load(folder.path(), Split::Train, shape));
     assert!(refusal().contains("no class folders"));
-    for (path, level) in [("train/animal/cat/1.png", 50), ("train/animal/dog/1.png", 60), ("train/thing/cup/1.png", 70)] {
+    for (path, level) in
+        [("train/animal/cat/1.png", 50), ("train/animal/dog/1.png", 60), ("train/thing/cup/1.png", 70)]
+    {
         write_picture(&folder.path().join(path), level);
     }
     let set = folder::load(folder.path(), Split::Train, shape).unwrap();
-    let classes: Vec<_> = set.classes().iter().map(|class| (class.name.as_str(), class.group.unwrap())).collect();
+    let classes: Vec<_> =
+        set.classes().iter().map(|class| (class.name.as_str(), class.group.unwrap())).collect();
     assert_eq!(classes, [("cat", 0), ("dog", 0), ("cup", 1)]);
     assert_eq!(&set.image(2)[..3], [70, 10, 20]);
     write_picture(&folder.path().join("test/cup/1.png"), 80);
@@ -319,7 +324,8 @@ fn the_official_archives_are_whole() {
         return;
     };
     let folder = Path::new(&data).join("omniglot");
-    for (split, characters, groups) in [(Split::Train, 987, 31), (Split::Val, 172, 5), (Split::Test, 464, 13)] {
+    for (split, characters, groups) in [(Split::Train, 987, 31), (Split::Val, 172, 5), (Split::Test, 464, 13)]
+    {
         let set = omniglot::load(&folder, split).unwrap();
         assert_eq!((set.classes().len(), set.len()), (4 * characters, 80 * characters));
         let last = set.classes().iter().filter_map(|class| class.group).max();

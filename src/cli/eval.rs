@@ -120,11 +120,7 @@ impl Subject {
             // Colour streams are shown at their best; the others have one size.
             let shape = match settings.image_channels {
                 3 => square(args.size.map_or(kind.side(), usize::from), 3),
-                channels => Shape {
-                    height: settings.image_height,
-                    width: settings.image_width,
-                    channels,
-                },
+                channels => Shape { height: settings.image_height, width: settings.image_width, channels },
             };
             let encoder = Box::new(Frozen::read(kind, weights)?);
             return Ok(Self { name: file_name(weights), encoder, control: None, settings, shape });

@@ -17,15 +17,15 @@ mod config;
 mod control;
 mod doctor;
 mod duration;
-mod export;
 mod eval;
+mod export;
 mod inspect;
 mod inspect_encoder;
 mod inspect_window;
 mod model;
+mod plot;
 mod report;
 mod run;
-mod plot;
 mod train;
 
 /// Learns visual categories from a head camera, on the device, without labels.

@@ -21,8 +21,8 @@ use crate::encoder::init::random_parameters;
 use crate::encoder::{TrainingOptions, Weights};
 use crate::eval::embed::{Encoder, embed_episodes};
 use crate::eval::episodes::{Scores, Setting, Sweep, score};
-use crate::streams::{LabelledSet, Split, StreamKind};
 use crate::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
+use crate::streams::{LabelledSet, Split, StreamKind};
 use crate::training::{Beginning, Log, Step, Training};
 use crate::{Error, Result};
 
@@ -43,6 +43,9 @@ pub(super) struct TrainArgs {
     /// Weights to start from [default: random ones]
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
+    /// Set β by the first window, so that a fifth of its frames found a category
+    #[arg(long)]
+    calibrate: bool,
     /// Windows to learn from, all in all [default: the setting `steps`]
     #[arg(long)]
     windows: Option<u64>,
@@ -104,6 +107,9 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
         training.resume(&checkpoint.path, &bytes)?;
         super::print(&format!("going on after window {}\n", training.windows()))?;
     }
+    if args.calibrate && training.windows() == 0 {
+        super::print(&format!("β = {:.3} by the first window\n", training.calibrate()?))?;
+    }
     let mut log = Log::open(&args.out.join("log.jsonl"), training.windows())?;
     if training.windows() == 0 {
         log.start(&args.stream.to_string(), training.settings().seed, &training.settings().to_toml())?;
@@ -111,7 +117,8 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
 
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|error| Error::io("signals", error))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Error::io("signals", error))?;
     }
     let total = training.settings().steps;
     let mut progress = Progress::new(&training, total);
@@ -229,7 +236,8 @@ impl Progress {
     fn new(training: &Training<'_>, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{bar:30} {pos}/{len} windows  {msg}  {eta} left");
-            let bar = ProgressBar::new(total).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            let bar =
+                ProgressBar::new(total).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.set_position(training.windows());
             bar.reset_eta();
             bar

@@ -91,15 +91,14 @@ pub fn score(episodes: &[EmbeddedEpisode], setting: &Setting, sweep: Sweep) -> R
         Sweep::Similarity => best(first, similarities(setting))?,
     };
     let setting = &tuned;
-    let found =
-        episodes.par_iter().map(|e| categorise(e, setting)).collect::<Result<Vec<_>>>()?;
+    let found = episodes.par_iter().map(|e| categorise(e, setting)).collect::<Result<Vec<_>>>()?;
     let amis =
         episodes.iter().zip(&found).map(|(e, found)| ami(&e.labels, found)).collect::<Result<Vec<_>>>()?;
-    let named =
-        episodes.par_iter().map(|episode| recognise(episode, setting)).collect::<Result<Vec<_>>>()?;
+    let named = episodes.par_iter().map(|episode| recognise(episode, setting)).collect::<Result<Vec<_>>>()?;
     let ap = pooled(&named, |_| true)?;
     let count = episodes.len() as f64;
-    let average = |values: &dyn Fn(usize) -> usize| (0..episodes.len()).map(values).sum::<usize>() as f64 / count;
+    let average =
+        |values: &dyn Fn(usize) -> usize| (0..episodes.len()).map(values).sum::<usize>() as f64 / count;
     let distinct = |found: &[u64]| found.iter().max().map_or(0, |last| *last as usize + 1);
     let (ami, ami_error) = mean_and_error(&amis);
     Ok(Scores {

@@ -54,7 +54,8 @@ impl LinearReadout {
         }
         let scale =
             mean.iter().zip(&square).map(|(m, s)| 1.0 / (s - m * m).max(1e-12).sqrt()).collect::<Vec<_>>();
-        let mut readout = Self { dimension, classes, mean, scale, weights: vec![0.0; classes * (dimension + 1)] };
+        let mut readout =
+            Self { dimension, classes, mean, scale, weights: vec![0.0; classes * (dimension + 1)] };
         readout.fit(features, labels, epochs, seed);
         Ok(readout)
     }
@@ -134,7 +135,10 @@ mod tests {
         let found = readout.classify(&features[400..]);
         let right = found.iter().zip(&labels[200..]).filter(|(a, b)| a == b).count();
         assert!(right >= 98, "{right} of 100");
-        assert_eq!(LinearReadout::train(&features, 2, &labels, 3, 0, 0).unwrap().classify(&features[..2]), [0]);
+        assert_eq!(
+            LinearReadout::train(&features, 2, &labels, 3, 0, 0).unwrap().classify(&features[..2]),
+            [0]
+        );
     }
 
     #[test]

@@ -107,7 +107,8 @@ impl ImageSet {
 }
 
 /// Resizes a picture with 1 or 3 channels by the cubic kernel of Catmull and Rom (a = −0.5), widened when it shrinks, so
-/// that nothing aliases: the result of Pillow's `BICUBIC`, byte for byte.
+/// that nothing aliases: Pillow's `BICUBIC`, to within two of 255 levels (the order of the two passes differs, and each
+/// rounds to bytes).
 pub(super) fn resize(
     pixels: &[u8],
     (width, height): (u32, u32),
@@ -123,10 +124,7 @@ pub(super) fn resize(
         return Ok(pixels.to_vec());
     }
     let fault = |error: &dyn std::fmt::Display| {
-        Error::input(format!(
-            "a picture of {width}x{height} cannot be resized to {}x{}: {error}",
-            to.0, to.1
-        ))
+        Error::input(format!("a picture of {width}x{height} cannot be resized to {}x{}: {error}", to.0, to.1))
     };
     let source = ImageRef::new(width, height, pixels, kind).map_err(|error| fault(&error))?;
     let mut out = Image::new(to.0, to.1, kind);

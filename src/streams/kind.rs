@@ -125,7 +125,9 @@ impl StreamKind {
     }
 
     fn folder(self, data: Option<&Path>) -> Result<&Path> {
-        data.ok_or_else(|| Error::input(format!("the stream {self} is read from a folder: name it with --data")))
+        data.ok_or_else(|| {
+            Error::input(format!("the stream {self} is read from a folder: name it with --data"))
+        })
     }
 }
 

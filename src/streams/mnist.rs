@@ -66,7 +66,10 @@ fn read_idx(path: &Path, item: &[usize]) -> Result<Vec<u8>> {
     };
     let magic = 0x0800 + 1 + item.len();
     if number(0) != Some(magic) {
-        return Err(fault(format!("does not begin as an idx file of bytes in {} dimensions", 1 + item.len())));
+        return Err(fault(format!(
+            "does not begin as an idx file of bytes in {} dimensions",
+            1 + item.len()
+        )));
     }
     if let Some((at, expected)) =
         item.iter().enumerate().find(|(at, expected)| number(2 + at) != Some(**expected))

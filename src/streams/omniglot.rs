@@ -85,7 +85,8 @@ fn read_archive(path: &Path, drawings: &mut HashMap<String, BTreeMap<String, Vec
         let entry = archive.by_index(index).map_err(|error| fault(&error))?;
         let name = entry.name().map_err(|error| fault(&error))?.into_owned();
         let mut parts = name.split('/').skip(1);
-        let (Some(alphabet), Some(character), Some(drawing)) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some(alphabet), Some(character), Some(drawing)) = (parts.next(), parts.next(), parts.next())
+        else {
             continue;
         };
         let Some(files) = drawings.get_mut(&format!("{alphabet}/{character}")) else { continue };

@@ -7,6 +7,7 @@ mod log;
 mod saved;
 mod windows;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::log::{Log, VERSION as LOG_VERSION};
@@ -14,8 +15,10 @@ pub use self::windows::{ViewedWindow, WindowMaker};
 use crate::Result;
 use crate::config::Settings;
 use crate::encoder::card::{InputScaling, ModelCard};
+use crate::encoder::inference::{Folded, Inference};
 use crate::encoder::{Parameters, Plan, Statistics, TrainingEncoder};
 use crate::learner::update::{Learner, Update};
+use crate::run::calibration::Calibrator;
 use crate::streams::LearningStream;
 use crate::views::Views;
 
@@ -82,6 +85,25 @@ impl<'a> Training<'a> {
             windows: 0,
             running: Duration::ZERO,
         })
+    }
+
+    /// Sets β by the frames of the first window, so that a fifth of them found a category: for weights that have learned
+    /// something already. Frames are embedded as they are, with the running statistics.
+    pub fn calibrate(&mut self) -> Result<f64> {
+        let state = &mut self.learner.state;
+        let folded = Folded::new(&self.plan, &state.parameters, &state.statistics)?;
+        let mut inference = Inference::new(Arc::new(folded), 1)?;
+        let mut calibrator = Calibrator::new(self.plan.features);
+        let mut embedding = vec![0.0; self.plan.features];
+        for frame in &self.maker.stream.window(0)?.frames {
+            let mut pixels: Vec<f32> = frame.iter().map(|byte| f32::from(*byte) / 255.0).collect();
+            self.card.input.apply(&mut pixels);
+            inference.embed(&pixels, &mut embedding)?;
+            if let Some(beta) = calibrator.add(&embedding, &state.control, &self.settings.rules())? {
+                state.control.beta = beta;
+            }
+        }
+        Ok(state.control.beta)
     }
 
     /// Learns from the next window.

@@ -50,7 +50,9 @@ impl Training<'_> {
         let file = TensorFile::parse(path, bytes)?;
         let entry = |name: &str| {
             let text = file.metadata().get(name);
-            text.ok_or_else(|| file.fault(format!("header entry `{name}` is missing: not a training checkpoint")))
+            text.ok_or_else(|| {
+                file.fault(format!("header entry `{name}` is missing: not a training checkpoint"))
+            })
         };
         let begun = Settings::from_toml(entry(SETTINGS)?, &format!("{}, {SETTINGS}", path.display()))?;
         let Settings { steps, schedule, ref rate_drops, .. } = self.settings;

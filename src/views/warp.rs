@@ -28,12 +28,7 @@ impl Warp {
         let shear = either(warping.shear);
         let [along, across] = [either(warping.scale).exp(), either(warping.scale).exp()];
         let shift = [either(warping.shift), either(warping.shift)];
-        let matrix = [
-            cos * along,
-            (cos * shear - sin) * across,
-            sin * along,
-            (sin * shear + cos) * across,
-        ];
+        let matrix = [cos * along, (cos * shear - sin) * across, sin * along, (sin * shear + cos) * across];
         let mut normal = || [0; 2].map(|_| warping.bend * random.normal() as f32);
         Self { matrix, shift, bend: [0; GRID].map(|_| [0; GRID].map(|_| normal())) }
     }

@@ -23,14 +23,16 @@ pub(crate) fn write(folder: &Path) {
     for split in ["train", "val", "test"] {
         fs::write(folder.join(format!("split_{split}.txt")), CHARACTERS.join("\n")).unwrap();
     }
-    for (archive, characters) in [("images_background", &CHARACTERS[..3]), ("images_evaluation", &CHARACTERS[3..])]
+    for (archive, characters) in
+        [("images_background", &CHARACTERS[..3]), ("images_evaluation", &CHARACTERS[3..])]
     {
         let mut zip = ZipWriter::new(File::create(folder.join(format!("{archive}.zip"))).unwrap());
         for (number, character) in characters.iter().enumerate() {
             for drawer in 1..=20u32 {
                 let name = format!("{archive}/{character}/{number:04}_{drawer:02}.png");
                 zip.start_file(name, SimpleFileOptions::default()).unwrap();
-                zip.write_all(&png(&drawing(number as u32 + 3 * u32::from(archive.len() > 17), drawer))).unwrap();
+                zip.write_all(&png(&drawing(number as u32 + 3 * u32::from(archive.len() > 17), drawer)))
+                    .unwrap();
             }
         }
         zip.finish().unwrap();
