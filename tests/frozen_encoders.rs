@@ -30,7 +30,7 @@ fn first_picture(set: &ImageSet, side: usize) -> Tensor {
     image.broadcast_div(&channel([0.229, 0.224, 0.225])).unwrap().unsqueeze(0).unwrap()
 }
 
-fn check(name: &str, features: usize, folder: &Path, build: impl Fn(VarBuilder<'_>) -> Box<dyn Module>) {
+fn check(name: &str, features: usize, folder: &Path, build: impl Fn(VarBuilder<'static>) -> Box<dyn Module>) {
     let kind: FrozenKind = name.parse().unwrap();
     let variables = VarMap::new();
     let network = build(VarBuilder::from_varmap(&variables, DType::F32, &Device::Cpu));

@@ -226,3 +226,64 @@ fn jackknife(named: &[Named]) -> Result<f64> {
     let squares: f64 = without.iter().map(|value| (value - mean).powi(2)).sum();
     Ok((squares * (parts - 1) as f64 / parts as f64).sqrt())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Preset;
+
+    /// Frames of classes that stand at these angles, a little off by turns.
+    fn episode(labels: &[usize], apart: f32) -> EmbeddedEpisode {
+        let place = |(frame, &label): (usize, &usize)| {
+            let (sin, cos) = (label as f32 * apart + 0.01 * (frame % 3) as f32).sin_cos();
+            [3.0 * cos, 3.0 * sin]
+        };
+        let embeddings = labels.iter().enumerate().flat_map(place).collect();
+        EmbeddedEpisode { embeddings, labels: labels.to_vec() }
+    }
+
+    fn setting() -> Setting {
+        let settings = Preset::Omniglot.settings();
+        let control = Control { inv_tau: 10.0, beta: -9.0, gamma: 1.0 };
+        Setting { dimension: 2, slots: 16, control, rules: settings.rules() }
+    }
+
+    const LABELS: [usize; 12] = [0, 1, 0, 2, 1, 1, 2, 0, 3, 2, 3, 0];
+
+    #[test]
+    fn classes_far_apart_are_found_and_recognised() {
+        let episodes = vec![episode(&LABELS, 1.3), episode(&LABELS, 1.4)];
+        let scores = score(&episodes, &setting(), Sweep::Off).unwrap();
+        assert_eq!((scores.ami, scores.ap, scores.categories), (1.0, 1.0, 4.0));
+        assert_eq!((scores.episodes, scores.frames, scores.ami_error), (2, 24, 0.0));
+    }
+
+    /// Classes 0.3 apart have a cosine of 0.955: with β = −9 (cosine 0.9) they fall together, and only a sweep parts them.
+    #[test]
+    fn a_sweep_finds_the_threshold_that_the_memory_lacks() {
+        let episodes = vec![episode(&LABELS, 0.3); 3];
+        let own = score(&episodes, &setting(), Sweep::Off).unwrap();
+        assert!(own.ami < 0.9, "{}", own.ami);
+        for sweep in [Sweep::FirstTen, Sweep::Full, Sweep::Similarity] {
+            let swept = score(&episodes, &setting(), sweep).unwrap();
+            assert!(swept.ami > 0.99, "{sweep:?}: {}", swept.ami);
+            assert_eq!(swept.ap, own.ap, "AP knows neither threshold nor β");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_scored_is_refused() {
+        assert!(score(&[], &setting(), Sweep::Off).is_err());
+        let mut bad = episode(&LABELS, 1.0);
+        bad.embeddings[3] = f32::NAN;
+        assert!(score(&[bad], &setting(), Sweep::Off).is_err());
+    }
+
+    #[test]
+    fn errors_are_standard_errors() {
+        let (mean, error) = mean_and_error(&[1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(mean, 2.5);
+        assert!((error - (5.0f64 / 3.0 / 4.0).sqrt()).abs() < 1e-15);
+        assert_eq!(mean_and_error(&[2.0]), (2.0, 0.0));
+    }
+}
