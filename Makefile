@@ -1,5 +1,5 @@
 # The two commands of the README: `make demo` and `make test`. Both install what the machine lacks.
-.PHONY: demo test test-browser setup check-cuda
+.PHONY: demo test test-browser setup check-cuda jetson jetson-cuda test-vm
 
 # An hour of the built-in world, at full speed, with a small encoder that starts from random weights.
 demo: setup
@@ -12,6 +12,7 @@ test: setup
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
+	./scripts/check-unit
 
 # The live page and the report in a real browser (Debian's chromium); renews their pictures in docs/images. Not a part of
 # `make test`: it installs a browser.
@@ -26,3 +27,15 @@ setup:
 # gigabyte and takes ten CPU minutes the first time.
 check-cuda: setup
 	./scripts/check-cuda
+
+# The Jetson: docs/JETSON.md. None of these is a part of `make test`: a cross build takes ten CPU minutes.
+jetson: setup
+	./scripts/jetson
+
+# On the board itself, where JetPack's CUDA toolkit is.
+jetson-cuda: setup
+	./scripts/jetson-cuda
+
+# The aarch64 binary on an emulated machine with a virtual camera.
+test-vm: setup
+	./scripts/test-vm

@@ -8,6 +8,8 @@ mod capture;
 mod listing;
 mod name;
 mod natural;
+#[cfg(feature = "nokhwa")]
+mod nokhwa;
 mod pictures;
 mod pipe;
 pub mod rooms;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+#[cfg(feature = "nokhwa")]
+use super::nokhwa::Nokhwa;
 use super::pictures::Pictures;
 use super::pipe::Pipe;
 use super::{Options, Source, rooms, v4l2};
@@ -14,6 +16,8 @@ use crate::{Error, Result};
 pub enum Camera {
     /// The built-in world of this seed: `rooms` or `rooms:SEED`.
     Rooms(u64),
+    /// A camera by its number in the system's list, through the `nokhwa` crate: `nokhwa:N`.
+    Nokhwa(u32),
     /// A program that writes frames: `pipe:COMMAND`.
     Pipe(String),
     /// Standard input: `-`.
@@ -31,6 +35,15 @@ impl Camera {
     pub fn open(&self, options: &Options) -> Result<Box<dyn Source + Send>> {
         Ok(match self {
             Self::Rooms(seed) => Box::new(rooms::Walk::new(*seed)),
+            #[cfg(feature = "nokhwa")]
+            Self::Nokhwa(number) => Box::new(Nokhwa::open(*number, options)?),
+            #[cfg(not(feature = "nokhwa"))]
+            Self::Nokhwa(number) => {
+                return Err(Error::input(format!(
+                    "nokhwa:{number} needs a program built with `cargo build --release --features nokhwa`; on Linux \
+                     /dev/video{number} needs nothing more"
+                )));
+            }
             Self::Pipe(command) => Box::new(Pipe::command(command, options)?),
             Self::StandardInput => Box::new(Pipe::standard_input(options)?),
             Self::Path(path) => return open_path(path, options),
@@ -80,6 +93,9 @@ impl FromStr for Camera {
                     "\"{name}\": the built-in world's seed is a whole number, as in rooms:7"
                 ))
             }),
+            Some(("nokhwa", number)) => number.parse().map(Self::Nokhwa).map_err(|_| {
+                Error::input(format!("\"{name}\": expected the camera's number, as in nokhwa:0"))
+            }),
             Some(("pipe", command)) if command.trim().is_empty() => Err(Error::input(
                 "pipe: needs a command that writes frames, as in 'pipe:ffmpeg -i film.mp4 -f yuv4mpegpipe -'",
             )),
@@ -98,6 +114,7 @@ impl fmt::Display for Camera {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rooms(seed) => write!(f, "rooms:{seed}"),
+            Self::Nokhwa(number) => write!(f, "nokhwa:{number}"),
             Self::Pipe(command) => write!(f, "pipe:{command}"),
             Self::StandardInput => f.write_str("-"),
             Self::Path(path) => path.display().fmt(f),

@@ -53,15 +53,28 @@ fn zipped(path: &Path, files: &[(&str, Vec<u8>)]) {
 
 #[test]
 fn names_are_understood_and_repeated() {
-    for name in ["rooms:7", "-", "/dev/video0", "pipe:cat film.y4m", "pictures.zip", "folder/of:pictures"] {
+    for name in
+        ["rooms:7", "nokhwa:3", "-", "/dev/video0", "pipe:cat film.y4m", "pictures.zip", "folder/of:pictures"]
+    {
         assert_eq!(name.parse::<Camera>().unwrap().to_string(), name);
     }
     assert_eq!("rooms".parse::<Camera>().unwrap(), Camera::Rooms(0));
-    for (bad, word) in
-        [("", "empty"), ("rooms:x", "whole number"), ("pipe: ", "command"), ("rooms:-1", "whole number")]
-    {
+    for (bad, word) in [
+        ("", "empty"),
+        ("rooms:x", "whole number"),
+        ("pipe: ", "command"),
+        ("rooms:-1", "whole number"),
+        ("nokhwa:x", "number"),
+    ] {
         assert!(bad.parse::<Camera>().unwrap_err().to_string().contains(word), "{bad}");
     }
+}
+
+#[cfg(not(feature = "nokhwa"))]
+#[test]
+fn a_camera_of_a_feature_that_is_not_there_is_refused_with_the_way_to_it() {
+    let message = message("nokhwa:0");
+    assert!(message.contains("--features nokhwa") && message.contains("/dev/video0"), "{message}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod doctor;
 mod duration;
 mod eval;
 mod export;
+mod generate;
 mod inspect;
 mod inspect_encoder;
 mod inspect_window;
@@ -26,6 +27,7 @@ mod model;
 mod plot;
 mod report;
 mod run;
+mod self_check;
 mod train;
 
 /// Learns visual categories from a head camera, on the device, without labels.
@@ -61,6 +63,9 @@ enum Command {
     Forget(control::ForgetArgs),
     /// Score an encoder on labelled episodes: AMI, AP, k-NN, linear
     Eval(eval::EvalArgs),
+    /// Write manual pages and shell completions, for a package
+    #[command(hide = true)]
+    Generate(generate::GenerateArgs),
     /// Run one piece of the learner on tensors from a file, to check its mathematics against your own
     #[command(subcommand)]
     Inspect(inspect::Inspect),
@@ -73,6 +78,9 @@ enum Command {
     Report(report::ReportArgs),
     /// Let a paused recording go on
     Resume(control::Of),
+    /// Check this program itself
+    #[command(subcommand, name = "self")]
+    Itself(self_check::SelfCommand),
     /// Ask a running recording how it goes
     Status(control::StatusArgs),
     /// Draw a run's learning curve, or a map of an episode's embeddings, as SVG
@@ -105,11 +113,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Forget(args) => control::forget(&args),
+        Command::Generate(args) => generate::run(&args),
         Command::Inspect(command) => inspect::run(command),
         Command::Model(command) => model::run(command),
         Command::Pause(of) => control::pause(&of),
         Command::Report(args) => report::run(&args),
         Command::Resume(of) => control::resume(&of),
+        Command::Itself(command) => self_check::run(&command),
         Command::Status(args) => control::status(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Plot(command) => plot::run(&command),

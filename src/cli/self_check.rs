@@ -1,0 +1,143 @@
+//! `oupn-edge self check`: whether this program can do its work on this machine, decided in seconds and without a camera.
+//!
+//! Made for updates: a device asks a new binary before it trusts it, and stays with the previous one if the answer is no
+//! (`firmware-config/launch`). So it checks what a new binary can break: the numerical kernels on this processor, against
+//! plain loops in f64; an update; the settings file; and that the recording which lies in the data folder can be gone on
+//! with. Exit code 0 means good; 1 or 2, bad.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+
+use crate::config::{EncoderKind, Preset, Settings};
+use crate::encoder::host_ops::HostOps;
+use crate::encoder::inference::{Folded, Inference};
+use crate::encoder::init::random_parameters;
+use crate::encoder::probe::relative_difference;
+use crate::encoder::stepwise::StepwiseEncoder;
+use crate::encoder::{Fused, NormMode, TrainingEncoder, TrainingOptions};
+use crate::learner::update::Learner;
+use crate::random::{Purpose, Random};
+use crate::run::plan::Remembered;
+use crate::storage::{CheckpointStore, OsFilesystem, write_atomically};
+use crate::{Error, Result};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SelfCommand {
+    /// Check that this program works on this machine: for updates, before the new binary is trusted
+    Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// Settings file that must be valid
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Folder that must be writable, and whose newest checkpoint must be readable
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+/// Images of the check: enough that batch norm's statistics mean something.
+const IMAGES: usize = 8;
+
+/// f32 differs from f64 by about 1e-5 here; a wrong kernel by about 1.
+const TOLERANCE: f64 = 1e-3;
+
+pub(super) fn run(command: &SelfCommand) -> Result<()> {
+    let SelfCommand::Check(args) = command;
+    for (kind, name) in [(EncoderKind::MobileNetV2, "MobileNet-V2"), (EncoderKind::Conv4, "Conv-4")] {
+        let worst = numbers(&small(kind))?;
+        super::print(&format!("kernels: {name} agrees with plain loops within {worst:.1e}\n"))?;
+    }
+    let loss = update(&small(EncoderKind::Conv4))?;
+    super::print(&format!("learning: one update, loss {loss:.3}\n"))?;
+    if let Some(file) = &args.config {
+        Settings::load(None, Some(file))?;
+        super::print(&format!("settings: {} is valid\n", file.display()))?;
+    }
+    if let Some(data) = &args.data {
+        super::print(&format!("data: {}\n", recording(data)?))?;
+    }
+    super::print(concat!("good: oupn-edge ", env!("CARGO_PKG_VERSION"), "\n"))
+}
+
+/// A network that is done in a second, with every kind of layer that the large one has.
+fn small(encoder: EncoderKind) -> Settings {
+    let mut settings = Preset::Saycam.settings();
+    settings.encoder = encoder;
+    settings.encoder_width = 0.35;
+    (settings.image_height, settings.image_width) = (48, 48);
+    (settings.window, settings.stride) = (IMAGES / 2, IMAGES / 2);
+    settings
+}
+
+fn pictures(values: usize) -> Vec<f32> {
+    let mut random = Random::new(0, Purpose::World, 0);
+    (0..values).map(|_| random.between(0.0, 1.0)).collect()
+}
+
+/// How far the fast kernels are from plain loops in f64, for both paths: learning and live.
+fn numbers(settings: &Settings) -> Result<f64> {
+    let plan = Arc::new(settings.plan()?);
+    let parameters = random_parameters(settings.architecture(), &plan, 0);
+    let images = pictures(IMAGES * plan.image.len());
+    let options = TrainingOptions::default();
+    let mut reference = StepwiseEncoder::new(Arc::clone(&plan), HostOps::<f64>::default(), options)?;
+    let mut fused = Fused::new(Arc::clone(&plan), options, 0)?;
+    let features = |encoder: &mut dyn TrainingEncoder, norm| -> Result<Vec<f32>> {
+        let mut features = vec![0.0; IMAGES * plan.features];
+        encoder.forward(&parameters, &mut plan.fresh_statistics(), &images, IMAGES, norm, &mut features)?;
+        Ok(features)
+    };
+    let right = features(&mut reference, NormMode::Window)?;
+    let learning = relative_difference(&features(&mut fused, NormMode::Window)?, &right);
+
+    let right = features(&mut reference, NormMode::Running)?;
+    let mut inference =
+        Inference::new(Arc::new(Folded::new(&plan, &parameters, &plan.fresh_statistics())?), 0)?;
+    let mut seen = vec![0.0; IMAGES * plan.features];
+    for (image, embedding) in images.chunks(plan.image.len()).zip(seen.chunks_mut(plan.features)) {
+        inference.embed(image, embedding)?;
+    }
+    let live = relative_difference(&seen, &right);
+    // Written so that a difference which is not a number counts as too large.
+    if learning < TOLERANCE && live < TOLERANCE {
+        return Ok(learning.max(live));
+    }
+    Err(Error::Device(format!(
+        "the kernels compute wrongly on this processor: {learning:.1e} (learning) and {live:.1e} (live) from what is right"
+    )))
+}
+
+/// The loss of one update that must be applied.
+fn update(settings: &Settings) -> Result<f64> {
+    let plan = settings.plan()?;
+    let parameters = random_parameters(settings.architecture(), &plan, 0);
+    let encoder = Box::new(Fused::new(Arc::new(plan.clone()), TrainingOptions::default(), 0)?);
+    let mut learner = Learner::new(settings, &plan, encoder, parameters, plan.fresh_statistics())?;
+    let images = pictures(2 * settings.window * plan.image.len());
+    let done = learner.update(&images, settings.window, settings.stride)?;
+    match done.refused {
+        None => Ok(done.losses.total),
+        Some(reason) => Err(Error::Device(format!("an update that must work was refused: {reason}"))),
+    }
+}
+
+/// Whether the folder can be written to, and the recording in it be gone on with.
+fn recording(data: &Path) -> Result<String> {
+    let file = data.join("self-check");
+    write_atomically(&OsFilesystem, &file, b"self check")
+        .and_then(|()| std::fs::remove_file(&file))
+        .map_err(|error| Error::io(data, error))?;
+    let Some(remembered) = Remembered::read(&OsFilesystem, data)? else {
+        return Ok(format!("{} is writable and holds no recording yet", data.display()));
+    };
+    let store = CheckpointStore::open(Arc::new(OsFilesystem), &data.join("checkpoints"))?;
+    let Some(newest) = store.list()?.into_iter().next() else {
+        return Ok(format!("{} is writable; its recording has no checkpoint yet", data.display()));
+    };
+    crate::run::checkpoint::decode(&newest.path, &store.load(&newest)?, &remembered.settings.plan()?)?;
+    Ok(format!("{} is writable, its newest checkpoint readable", data.display()))
+}
