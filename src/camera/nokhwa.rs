@@ -41,7 +41,8 @@ impl Nokhwa {
     pub(super) fn open(number: u32, options: &Options) -> Result<Self> {
         let failed =
             |error: nokhwa::NokhwaError| Error::Device(format!("nokhwa:{number} cannot be used: {error}"));
-        let any = RequestedFormat::with_formats(RequestedFormatType::None, &READ.map(|(theirs, _)| theirs));
+        let known = READ.map(|(theirs, _)| theirs);
+        let any = RequestedFormat::with_formats(RequestedFormatType::None, &known);
         let mut camera = nokhwa::Camera::new(CameraIndex::Index(number), any).map_err(failed)?;
         let offered = camera.compatible_camera_formats().map_err(failed)?;
         let chosen = choose(&offered, options).ok_or_else(|| {
@@ -49,7 +50,7 @@ impl Nokhwa {
                 "nokhwa:{number} does not offer what was asked for; leave out --format, --resolution and --rate"
             ))
         })?;
-        let exactly = RequestedFormat::with_formats(RequestedFormatType::Exact(chosen), &[chosen.format()]);
+        let exactly = RequestedFormat::with_formats(RequestedFormatType::Exact(chosen), &known);
         camera.set_camera_requset(exactly).map_err(failed)?;
         camera.open_stream().map_err(failed)?;
         let rate = f64::from(camera.frame_rate());
