@@ -30,10 +30,28 @@ fn first_picture(set: &ImageSet, side: usize) -> Tensor {
     image.broadcast_div(&channel([0.229, 0.224, 0.225])).unwrap().unsqueeze(0).unwrap()
 }
 
+/// Numbers with which a network that was never trained still tells pictures apart: kernels small enough that values do not
+/// grow from layer to layer, and no scale or shift that is zero.
+fn enliven(variables: &VarMap) {
+    for variable in variables.all_vars() {
+        let shape = variable.shape();
+        let values = match variable.dims() {
+            [_] => Tensor::rand(0.5f32, 1.0, shape, &Device::Cpu),
+            [outputs, _, _, _] => {
+                let terms = variable.elem_count() / outputs;
+                Tensor::randn(0.0f32, (1.0 / terms as f32).sqrt(), shape, &Device::Cpu)
+            }
+            _ => continue,
+        };
+        variable.set(&values.unwrap()).unwrap();
+    }
+}
+
 fn check(name: &str, features: usize, folder: &Path, build: impl Fn(VarBuilder<'static>) -> Box<dyn Module>) {
     let kind: FrozenKind = name.parse().unwrap();
     let variables = VarMap::new();
     let network = build(VarBuilder::from_varmap(&variables, DType::F32, &Device::Cpu));
+    enliven(&variables);
     let path = folder.join("weights.safetensors");
     variables.save(&path).unwrap();
     let frozen = Frozen::read(kind, &path).unwrap();
