@@ -61,8 +61,8 @@ fn omniglot_has_four_classes_a_character_and_ink_is_one() {
     }
 }
 
-/// What Pillow makes of the same drawing with `resize((28, 28), BICUBIC)`, inverted: two rows. Both round to bytes between
-/// their two passes, in different orders: two levels apart at most.
+/// What Pillow makes of the same drawing with `resize((28, 28), BICUBIC)`, inverted: two rows. Kernels are rounded
+/// differently: two levels apart at most.
 #[test]
 fn drawings_shrink_as_pillow_shrinks_them() {
     let folder = tempfile::tempdir().unwrap();

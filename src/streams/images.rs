@@ -107,8 +107,8 @@ impl ImageSet {
 }
 
 /// Resizes a picture with 1 or 3 channels by the cubic kernel of Catmull and Rom (a = −0.5), widened when it shrinks, so
-/// that nothing aliases: Pillow's `BICUBIC`, to within two of 255 levels (the order of the two passes differs, and each
-/// rounds to bytes).
+/// that nothing aliases: Pillow's `BICUBIC`. As there, rows first, rounded and clipped to bytes, then columns: where edges
+/// overshoot, the order shows by ten levels.
 pub(super) fn resize(
     pixels: &[u8],
     (width, height): (u32, u32),
@@ -120,13 +120,21 @@ pub(super) fn resize(
         3 => PixelType::U8x3,
         other => return Err(Error::input(format!("pictures of {other} channels cannot be resized"))),
     };
-    if (width, height) == to {
+    let narrowed = resample(pixels, (width, height), (to.0, height), kind)?;
+    resample(&narrowed, (to.0, height), to, kind)
+}
+
+fn resample(pixels: &[u8], from: (u32, u32), to: (u32, u32), kind: PixelType) -> Result<Vec<u8>> {
+    if from == to {
         return Ok(pixels.to_vec());
     }
     let fault = |error: &dyn std::fmt::Display| {
-        Error::input(format!("a picture of {width}x{height} cannot be resized to {}x{}: {error}", to.0, to.1))
+        Error::input(format!(
+            "a picture of {}x{} cannot be resized to {}x{}: {error}",
+            from.0, from.1, to.0, to.1
+        ))
     };
-    let source = ImageRef::new(width, height, pixels, kind).map_err(|error| fault(&error))?;
+    let source = ImageRef::new(from.0, from.1, pixels, kind).map_err(|error| fault(&error))?;
     let mut out = Image::new(to.0, to.1, kind);
     let options =
         ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::CatmullRom)).use_alpha(false);
