@@ -2,15 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail in the shortest way, as tests do
 
-use std::process::{Command, Output};
+#[path = "support/program.rs"]
+mod program;
 
-fn oupn_edge(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_oupn-edge")).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
+use program::{oupn_edge, text};
 
 #[test]
 fn what_is_shown_can_be_given_back() {

@@ -4,33 +4,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
 use oupn_edge::encoder::probe::relative_difference;
 use oupn_edge::tensors::{self, Tensor, TensorFile};
 
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
+#[path = "support/inspect.rs"]
+mod inspect;
 
-fn inspect(input: &Path, output: &Path, more: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_oupn-edge"))
-        .args(["inspect", "encoder", "--tensors"])
-        .arg(input)
-        .arg("--out")
-        .arg(output)
-        .args(more)
-        .output()
-        .unwrap()
-}
+use inspect::{golden, inspect};
 
 #[test]
 fn golden_encoders_are_reproduced() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["mobilenet-same.safetensors", "mobilenet-symmetric.safetensors"] {
         let out = folder.path().join(name);
-        let run = inspect(&golden(name), &out, &["--json"]);
+        let run = inspect("encoder", &golden(name), &out, &["--json"]);
         assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
         let summary: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
         assert_eq!(summary["compared"], 263);
@@ -52,7 +41,7 @@ fn golden_encoders_are_reproduced() {
 fn the_training_executor_is_right_up_to_rounding() {
     let folder = tempfile::tempdir().unwrap();
     let (name, out) = ("mobilenet-same.safetensors", folder.path().join("out"));
-    let run = inspect(&golden(name), &out, &["--json", "--executor", "fused"]);
+    let run = inspect("encoder", &golden(name), &out, &["--json", "--executor", "fused"]);
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let summary: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     // Measured 4e-5; no activation of this golden lies so near a bend that f32 rounding moves it across.
@@ -104,7 +93,7 @@ fn the_executor_and_the_budget_can_be_chosen() {
         &["--executor", "stepwise", "--memory-budget", "2M"],
         &["--executor", "fused"],
     ] {
-        let run = inspect(&input, &out, more);
+        let run = inspect("encoder", &input, &out, more);
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         let text = String::from_utf8(run.stdout).unwrap();
         assert!(text.contains("Conv-4, 1 channels") && text.contains("2 of 20×16"), "{text}");
@@ -150,7 +139,7 @@ fn bad_input_is_one_line_that_names_the_tensor() {
         let (mut named, mut metadata) = conv4();
         change(&mut named, &mut metadata);
         tensors::write(&input, &named, metadata).unwrap();
-        let run = inspect(&input, &out, &[]);
+        let run = inspect("encoder", &input, &out, &[]);
         let message = String::from_utf8(run.stderr).unwrap();
         assert_eq!(run.status.code(), Some(2), "{message}");
         assert!(message.contains(expected) && message.lines().count() == 1, "{message}");
@@ -167,14 +156,14 @@ fn truncated_and_absent_files_are_refused() {
     let bytes = fs::read(&input).unwrap();
     for length in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
         fs::write(&input, &bytes[..length]).unwrap();
-        let run = inspect(&input, &out, &[]);
+        let run = inspect("encoder", &input, &out, &[]);
         let message = String::from_utf8(run.stderr).unwrap();
         assert_eq!(run.status.code(), Some(2), "{message}");
         assert!(message.contains("cut.safetensors: not a whole safetensors file"), "{message}");
     }
-    let run = inspect(Path::new("no-such-file"), &out, &[]);
+    let run = inspect("encoder", Path::new("no-such-file"), &out, &[]);
     assert_eq!(run.status.code(), Some(2));
-    let run = inspect(&golden("mobilenet-same.safetensors"), &out, &["--memory-budget", "1M"]);
+    let run = inspect("encoder", &golden("mobilenet-same.safetensors"), &out, &["--memory-budget", "1M"]);
     let message = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(2));
     assert!(message.contains("a memory budget of 1 MiB is too small"), "{message}");

@@ -2,29 +2,18 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use oupn_edge::tensors::TensorFile;
+
+#[path = "support/inspect.rs"]
+mod inspect;
+
+use inspect::{golden, inspect};
 
 /// The largest relative error ‖a−b‖/‖b‖ of any tensor. Goldens are f64; f32 embeddings reach 1e-6 where the loss is
 /// smooth, less where pseudo-labels are sharp.
 const TOLERANCE: f64 = 1e-4;
-
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
-
-fn inspect(input: &Path, output: &Path, more: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_oupn-edge"))
-        .args(["inspect", "window", "--tensors"])
-        .arg(input)
-        .arg("--out")
-        .arg(output)
-        .args(more)
-        .output()
-        .unwrap()
-}
 
 fn relative_error(ours: &[f32], theirs: &[f32]) -> f64 {
     let square = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
@@ -44,7 +33,7 @@ fn every_golden_window_is_reproduced() {
             continue;
         }
         let out = folder.path().join(&name);
-        let run = inspect(&path, &out, &["--json"]);
+        let run = inspect("window", &path, &out, &["--json"]);
         assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stderr));
         let summary: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
         let (ours, theirs) = (TensorFile::read(&out).unwrap(), TensorFile::read(&path).unwrap());
@@ -76,7 +65,7 @@ fn refusal(
     let path = folder.path().join("changed.safetensors");
     oupn_edge::tensors::write(&path, &tensors, file.metadata().clone()).unwrap();
     let out = folder.path().join("out.safetensors");
-    let run = inspect(&path, &out, &[]);
+    let run = inspect("window", &path, &out, &[]);
     assert_eq!(run.status.code(), Some(2));
     assert!(!out.exists(), "nothing is written for bad input");
     one_line(&run)
@@ -117,11 +106,11 @@ fn a_damaged_or_missing_file_is_named() {
     for length in [0, 7, 8, 100, whole.len() / 2, whole.len() - 1] {
         let path = folder.path().join("cut.safetensors");
         std::fs::write(&path, &whole[..length]).unwrap();
-        let run = inspect(&path, &out, &[]);
+        let run = inspect("window", &path, &out, &[]);
         assert_eq!(run.status.code(), Some(2), "cut at {length}");
         assert!(one_line(&run).contains("cut.safetensors"));
     }
-    let run = inspect(&folder.path().join("none.safetensors"), &out, &[]);
+    let run = inspect("window", &folder.path().join("none.safetensors"), &out, &[]);
     assert_eq!(run.status.code(), Some(2));
     assert!(one_line(&run).contains("none.safetensors"));
 }
@@ -129,7 +118,7 @@ fn a_damaged_or_missing_file_is_named() {
 #[test]
 fn the_summary_reads_well() {
     let folder = tempfile::tempdir().unwrap();
-    let run = inspect(&golden("omniglot-reference-carried.safetensors"), &folder.path().join("o"), &[]);
+    let run = inspect("window", &golden("omniglot-reference-carried.safetensors"), &folder.path().join("o"), &[]);
     let text = String::from_utf8(run.stdout).unwrap();
     for word in ["24 frames", "founded", "loss", "gradient", "β"] {
         assert!(text.contains(word), "{text}");
