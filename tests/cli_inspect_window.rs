@@ -118,7 +118,8 @@ fn a_damaged_or_missing_file_is_named() {
 #[test]
 fn the_summary_reads_well() {
     let folder = tempfile::tempdir().unwrap();
-    let run = inspect("window", &golden("omniglot-reference-carried.safetensors"), &folder.path().join("o"), &[]);
+    let run =
+        inspect("window", &golden("omniglot-reference-carried.safetensors"), &folder.path().join("o"), &[]);
     let text = String::from_utf8(run.stdout).unwrap();
     for word in ["24 frames", "founded", "loss", "gradient", "β"] {
         assert!(text.contains(word), "{text}");
