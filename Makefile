@@ -1,5 +1,5 @@
 # The two commands of the README: `make demo` and `make test`. Both install what the machine lacks.
-.PHONY: demo test test-browser setup check-cuda jetson jetson-cuda test-vm
+.PHONY: demo test test-browser setup check-cuda jetson jetson-cuda test-arm64 test-vm test-package
 
 # An hour of the built-in world, at full speed, with a small encoder that starts from random weights.
 demo: setup
@@ -36,6 +36,14 @@ jetson: setup
 jetson-cuda: setup
 	./scripts/jetson-cuda
 
+# The fast kernels as aarch64 code, against the same oracles and goldens as on this machine.
+test-arm64: setup
+	./scripts/jetson test
+
 # The aarch64 binary on an emulated machine with a virtual camera.
 test-vm: setup
 	./scripts/test-vm
+
+# The package, installed, upgraded and purged in an emulated system.
+test-package: setup
+	./scripts/test-package
