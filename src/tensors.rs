@@ -154,7 +154,23 @@ pub fn serialize_with_pixels(
     for (name, (shape, pixels)) in pixels {
         views.push((name.as_str(), TensorView::new(Dtype::U8, shape.clone(), pixels).map_err(invalid)?));
     }
-    safetensors::serialize(views, Some(metadata)).map_err(invalid)
+    with_ordered_header(safetensors::serialize(views, Some(metadata)).map_err(invalid)?)
+}
+
+/// The same file with its header in alphabetical order: equal content is equal bytes, and checksums can be compared.
+fn with_ordered_header(mut file: Vec<u8>) -> Result<Vec<u8>> {
+    let unreadable = || Error::input("cannot store tensors: their header cannot be read back");
+    let (length, rest) = file.split_first_chunk::<8>().ok_or_else(unreadable)?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| unreadable())?;
+    let header = rest.get(..length).ok_or_else(unreadable)?;
+    let header: BTreeMap<String, BTreeMap<String, serde_json::Value>> =
+        serde_json::from_slice(header).map_err(|_| unreadable())?;
+    let mut ordered = serde_json::to_vec(&header).map_err(|_| unreadable())?;
+    // The format wants the tensors to begin at a multiple of eight.
+    ordered.resize(ordered.len().next_multiple_of(8), b' ');
+    let bytes = (ordered.len() as u64).to_le_bytes().into_iter().chain(ordered);
+    file.splice(..8 + length, bytes);
+    Ok(file)
 }
 
 fn to_f32(view: &TensorView<'_>) -> Option<Vec<f32>> {
@@ -194,6 +210,18 @@ mod tests {
         assert_eq!(file.require("a").unwrap().shape, [2, 2]);
         assert_eq!(file.require("a").unwrap().values[..3], [1.0, 2.0, 3.0]);
         assert_eq!(file.setting::<usize>("T").unwrap(), 24);
+    }
+
+    #[test]
+    fn equal_content_is_equal_bytes() {
+        // A hash map's order differs from one map to the next: twenty of them would not agree by chance.
+        let many = || {
+            let metadata = (0..9).map(|n| (n.to_string(), "é \"quoted\"".to_owned())).collect();
+            serialize(&BTreeMap::new(), metadata).unwrap()
+        };
+        assert!((0..20).all(|_| many() == many()));
+        assert_eq!(TensorFile::parse(Path::new("f"), &many()).unwrap().metadata()["3"], "é \"quoted\"");
+        assert_eq!(u64::from_le_bytes(*many().first_chunk().unwrap()) % 8, 0);
     }
 
     #[test]
