@@ -144,17 +144,7 @@ fn a_data_folder_alone_goes_on_and_a_damaged_checkpoint_falls_back() {
 
     // Neither camera nor settings are said again.
     let output = Command::new(env!("CARGO_BIN_EXE_oupn-edge"))
-        .args([
-            "--data",
-            data.to_str().unwrap(),
-            "--frames",
-            "15",
-            "--realtime",
-            "off",
-            "--reserve",
-            "0",
-            "--json",
-        ])
+        .args(["--data", data.to_str().unwrap(), "--frames", "15", "--reserve", "0", "--json"])
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -243,7 +233,8 @@ fn say(data: &Path, words: &[&str]) -> String {
 fn a_running_recording_pauses_forgets_and_ends_on_request() {
     let folder = Folder::new();
     let data = folder.data("data");
-    let mut command = folder.command("data", "on", &["--period", "100ms", "--checkpoint-every", "1s"]);
+    let flags = ["--period", "100ms", "--checkpoint-every", "1s", "--calibrate", "on"];
+    let mut command = folder.command("data", "on", &flags);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     until(&data, |status| status["updates"].as_u64() > Some(1));
     let store = CheckpointStore::open(Arc::new(OsFilesystem), &data.join("checkpoints")).unwrap();
@@ -289,6 +280,12 @@ fn a_running_recording_pauses_forgets_and_ends_on_request() {
     assert!(
         matches!(&entries.last().unwrap().record, Record::Stop(stop) if stop.reason == oupn_edge::trace::StopReason::Signal)
     );
+    // Calibration, too, began anew: of what was forgotten nothing is left in the checkpoint.
+    let seen = entries.iter().filter(|entry| matches!(entry.record, Record::Frame(_))).count();
+    let (tensors, _) = newest_checkpoint(&data);
+    let gathered = tensors.iter().find(|(name, _)| name == "live.calibration").unwrap().1.len();
+    let dimension = tensors.iter().find(|(name, _)| name == "live.prototypes").unwrap().1.len() / 24;
+    assert_eq!(gathered, seen * dimension);
     assert!(!data.join("control.sock").exists());
     let nobody = Command::new(env!("CARGO_BIN_EXE_oupn-edge"))
         .args(["status", "--data", data.to_str().unwrap()])
@@ -296,6 +293,69 @@ fn a_running_recording_pauses_forgets_and_ends_on_request() {
         .unwrap();
     assert_eq!(nobody.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("no recording is running"));
+}
+
+/// A camera that is a program: noise, about twenty pictures a second.
+const PROGRAM: &str = "pipe:printf 'YUV4MPEG2 W16 H16 F20:1 Cmono\\n'; while :; do printf 'FRAME\\n'; head -c 256 /dev/urandom; sleep 0.05; done";
+
+#[test]
+fn a_camera_goes_on_under_new_numbers_also_without_a_checkpoint() {
+    let folder = Folder::new();
+    let data = folder.data("data");
+    let start = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oupn-edge"));
+        command.args(["--data", data.to_str().unwrap(), "--reserve", "0", "--threads", "1"]).args(more);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let settings = folder.data("settings.toml");
+    let first = ["--camera", PROGRAM, "--period", "100ms", "--config", settings.to_str().unwrap()];
+    // Killed before its first checkpoint, and then started by its folder alone.
+    for (round, more) in [(1, &first[..]), (2, &[])] {
+        let mut child = start(more);
+        let frames = entries_of_frames(&data).len() as u64;
+        until(&data, |status| {
+            status["durable_seq"].as_u64() > Some(5) && status["frames"].as_u64() > Some(5)
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(entries_of_frames(&data).len() as u64 > frames, "round {round}");
+    }
+    let numbers = entries_of_frames(&data);
+    assert!(numbers.windows(2).all(|pair| pair[0].0 < pair[1].0), "{numbers:?}");
+    // No category was founded twice.
+    let founded: Vec<u64> = numbers.iter().filter(|frame| frame.1).map(|frame| frame.2).collect();
+    assert!(founded.windows(2).all(|pair| pair[0] < pair[1]), "{founded:?}");
+}
+
+/// Number, whether it founded a category, and the category, of every frame in the trace.
+fn entries_of_frames(data: &Path) -> Vec<(u64, bool, u64)> {
+    if !data.join("trace").exists() {
+        return Vec::new();
+    }
+    let frame = |entry: Entry| match entry.record {
+        Record::Frame(frame) => Some((frame.frame, frame.created, frame.category)),
+        _ => None,
+    };
+    entries(data).into_iter().filter_map(frame).collect()
+}
+
+#[test]
+fn a_program_that_falls_silent_does_not_keep_the_recording_from_ending() {
+    let folder = Folder::new();
+    let data = folder.data("data");
+    let silent =
+        "pipe:printf 'YUV4MPEG2 W16 H16 F20:1 Cmono\\nFRAME\\n'; head -c 256 /dev/urandom; sleep 100000";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_oupn-edge"))
+        .args(["--camera", silent, "--data", data.to_str().unwrap(), "--reserve", "0", "--threads", "1"])
+        .args(["--config", folder.data("settings.toml").to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(&data, |status| status["frames"].as_u64() == Some(1));
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(matches!(entries(&data).last().unwrap().record, Record::Stop(_)));
 }
 
 #[test]

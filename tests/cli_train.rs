@@ -77,6 +77,19 @@ fn a_resumed_run_equals_one_that_never_stopped() {
     let mut other = train("halves", "5");
     other.extend(["--seed", "7"]);
     assert!(refused(folder.path(), &other).contains("other settings"));
+    // The same network, but weights whose pictures are scaled in another way.
+    let file = TensorFile::read(at("whole/model.safetensors")).unwrap();
+    let mut header = file.metadata().clone();
+    let card = header["card"].replace("mean = [0.0]", "mean = [0.5]");
+    assert_ne!(card, header["card"]);
+    header.insert("card".to_owned(), card);
+    oupn_edge::tensors::write(at("scaled.safetensors"), file.tensors(), header).unwrap();
+    let mut scaled = train("halves", "5");
+    scaled.extend(["--weights", "scaled.safetensors"]);
+    assert!(refused(folder.path(), &scaled).contains("other weights"));
+    let mut digits = train("halves", "5");
+    digits.extend(["--digits", "7"]);
+    refused(folder.path(), &digits);
 
     // What was trained can be measured and drawn.
     let eval = ["eval", "--model", "whole/model.safetensors", "--stream", "omniglot", "--data", "data"];

@@ -250,6 +250,8 @@ fn folders_are_classes_and_may_be_grouped_and_split() {
         set.classes().iter().map(|class| (class.name.as_str(), class.group.unwrap())).collect();
     assert_eq!(classes, [("cat", 0), ("dog", 0), ("cup", 1)]);
     assert_eq!(&set.image(2)[..3], [70, 10, 20]);
+    let absent = message(folder::load(folder.path(), Split::Test, shape));
+    assert!(absent.contains("no folder `test`") && absent.contains("--split train"), "{absent}");
     write_picture(&folder.path().join("test/cup/1.png"), 80);
     let set = folder::load(folder.path(), Split::Test, shape).unwrap();
     assert_eq!((set.len(), set.classes()[0].group), (1, None));

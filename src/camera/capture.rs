@@ -113,8 +113,13 @@ impl Capture {
         let (sender, events) = sync_channel(MOST_EVENTS);
         let shared = Arc::new(Shared::default());
         let (description, identity, rate) = (source.describe(), source.identity(), source.rate());
-        let worker =
-            Worker { shared: Arc::clone(&shared), events: sender, reopen, before: Counters::default() };
+        let worker = Worker {
+            shared: Arc::clone(&shared),
+            events: sender,
+            reopen,
+            before: Counters::default(),
+            lost: false,
+        };
         let thread = std::thread::Builder::new()
             .name("capture".to_owned())
             .spawn(move || worker.run(source))
@@ -179,6 +184,8 @@ struct Worker {
     reopen: Reopen,
     /// Counters of the sources before this one.
     before: Counters,
+    /// Whether it was told that the camera is lost, and not yet that it is back.
+    lost: bool,
 }
 
 /// Why a source was given up.
@@ -200,7 +207,10 @@ impl Worker {
             match given {
                 Given::Stopped => return,
                 Given::Ended => return self.tell(Event::Ended),
-                Given::Lost(reason) => self.tell(Event::Lost { reason }),
+                Given::Lost(reason) => {
+                    self.lost = true;
+                    self.tell(Event::Lost { reason });
+                }
                 Given::Frozen => {}
             }
             match self.open_again() {
@@ -211,10 +221,9 @@ impl Worker {
     }
 
     /// Takes frames until there are no more.
-    fn drain(&self, source: &mut dyn Source, freeze: &mut Freeze) -> Given {
+    fn drain(&mut self, source: &mut dyn Source, freeze: &mut Freeze) -> Given {
         let mut frame = Frame::default();
         let mut last = Instant::now();
-        let mut announced = self.before == Counters::default();
         while !self.shared.stopped() {
             match source.next(&mut frame) {
                 Ok(Next::Frame) => last = Instant::now(),
@@ -228,7 +237,7 @@ impl Worker {
                 Ok(Next::End) => return Given::Ended,
                 Err(error) => return Given::Lost(error.to_string()),
             }
-            if !std::mem::replace(&mut announced, true) && !freeze.frozen() {
+            if std::mem::take(&mut self.lost) {
                 self.tell(Event::Back);
             }
             let seen = freeze.see(&frame.rgb, last);
@@ -296,10 +305,6 @@ enum Seen {
 }
 
 impl Freeze {
-    fn frozen(&self) -> bool {
-        self.reported
-    }
-
     fn see(&mut self, rgb: &[u8], now: Instant) -> Seen {
         let sum = crc32fast::hash(rgb);
         match &mut self.still {
@@ -421,6 +426,13 @@ mod tests {
         while capture.counters().frames < 2 {
             assert!(capture.newest(&mut frame, LONG), "frames are counted over the reopening");
         }
+    }
+
+    #[test]
+    fn one_that_is_lost_before_its_first_frame_comes_back_too() {
+        let capture = capture(&[&[Step::Fail], &[Step::Run]]);
+        assert!(matches!(capture.events().recv_timeout(LONG).unwrap(), Event::Lost { .. }));
+        assert_eq!(capture.events().recv_timeout(LONG).unwrap(), Event::Back);
     }
 
     #[test]

@@ -91,6 +91,11 @@ pub struct Options {
     pub live_pipe: bool,
 }
 
+impl Options {
+    /// What `rate` can be: from a picture in a quarter of an hour to more than any camera takes.
+    pub const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e4;
+}
+
 /// Something that frames can be read from.
 pub trait Source: std::fmt::Debug {
     /// Live, recorded or built in.
@@ -115,6 +120,11 @@ pub trait Source: std::fmt::Debug {
     ///
     /// The source is live and cannot go anywhere, or the recording ends before.
     fn seek(&mut self, sequence: u64) -> Result<()>;
+
+    /// Whether a recording can be read again from an earlier frame on.
+    fn goes_back(&self) -> bool {
+        true
+    }
 
     /// Frames a second, if known.
     fn rate(&self) -> Option<f64>;

@@ -19,10 +19,9 @@ use crate::eval::embed::{Embed, Encoder, embed_episodes};
 use crate::eval::episodes::{Scores, Setting, Sweep, score};
 use crate::eval::frozen::{Frozen, FrozenKind};
 use crate::eval::{LinearReadout, NearestNeighbours};
-use crate::learner::saved::take_control;
+use crate::learner::saved::learned_control;
 use crate::memory::Control;
 use crate::streams::{ImageSet, LabelledSet, Split, StreamKind};
-use crate::tensors::TensorFile;
 use crate::{Error, Result};
 
 #[derive(Debug, Args)]
@@ -114,7 +113,7 @@ pub(super) struct Subject {
 
 impl Subject {
     pub(super) fn open(args: &ModelArgs, stream: StreamKind) -> Result<Self> {
-        let settings = Settings::load(Some(stream.preset()), args.config.as_deref())?;
+        let settings = stream.settings(args.config.as_deref())?;
         let square = |side: usize, channels| Shape { height: side, width: side, channels };
         if let (Some(kind), Some(weights)) = (args.encoder, &args.weights) {
             // Colour streams are shown at their best; the others have one size.
@@ -153,18 +152,6 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// 1/τ, β, γ of a safetensors file that has them.
-fn learned_control(path: &Path) -> Result<Option<Control>> {
-    if path.extension().is_none_or(|extension| extension != "safetensors") {
-        return Ok(None);
-    }
-    let file = TensorFile::read(path)?;
-    if file.get("control.beta").is_none() {
-        return Ok(None);
-    }
-    take_control(&file).map(Some)
-}
-
 pub(super) fn run(args: &EvalArgs) -> Result<()> {
     super::use_threads(args.threads)?;
     let start = Instant::now();
@@ -177,6 +164,11 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let sweep = args.sweep.map_or(usual, Sweep::from);
     let scores = score(&embedded, &subject.setting(*longest), sweep)?;
     let readout = match args.readout {
+        true if args.stream == StreamKind::Rooms => {
+            return Err(Error::input(
+                "--readout needs pictures that have classes: `rooms` has walks; leave it out",
+            ));
+        }
         true => Some(read_out(&*subject.encoder, set, usize::from(args.neighbours))?),
         false => None,
     };

@@ -53,7 +53,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "WxH", value_parser = parse_resolution)]
     resolution: Option<(u32, u32)>,
     /// Frames a second to ask the camera for, or at which images without times were taken
-    #[arg(long)]
+    #[arg(long, value_parser = parse_rate)]
     rate: Option<f64>,
     /// Folder of the recording; one that was used before goes on
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DATA)]
@@ -98,9 +98,9 @@ pub(super) struct RunArgs {
     /// Stop after so many sampled frames
     #[arg(long)]
     frames: Option<u64>,
-    /// Off: recorded and built-in sources run as fast as they can, and learning is waited for
-    #[arg(long, value_enum, default_value = "on")]
-    realtime: Switch,
+    /// Off: recorded and built-in sources run as fast as they can, and learning is waited for [default: on]
+    #[arg(long, value_enum)]
+    realtime: Option<Switch>,
     /// Time between two checkpoints
     #[arg(long, value_parser = parse_duration, default_value = "5m")]
     checkpoint_every: Duration,
@@ -152,6 +152,11 @@ fn parse_preset(text: &str) -> std::result::Result<Preset, String> {
 
 fn parse_reserve(text: &str) -> std::result::Result<usize, String> {
     if text == "0" { Ok(0) } else { parse_bytes(text) }
+}
+
+fn parse_rate(text: &str) -> std::result::Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| camera::Options::RATES.contains(rate));
+    rate.ok_or_else(|| "expected frames a second, from 0.001 to 10000".to_owned())
 }
 
 fn parse_resolution(text: &str) -> std::result::Result<(u32, u32), String> {
@@ -228,16 +233,19 @@ fn plan(args: &RunArgs) -> Result<RunPlan> {
     let remembered = Remembered::read(&OsFilesystem, &args.data)?;
     let model =
         args.model.clone().or_else(|| remembered.as_ref().and_then(|remembered| remembered.model.clone()));
-    let card = model.as_deref().map(|path| Weights::read(path).map(|weights| weights.card)).transpose()?;
     let mut settings = match (&remembered, args.preset.is_some() || args.config.is_some()) {
         (Some(remembered), false) => remembered.settings.clone(),
-        _ => Settings::load_adjusted(args.preset, args.config.as_deref(), |settings| {
-            suit_a_device(settings);
-            if let Some(card) = &card {
-                suit_a_warm_start(settings, card);
-                adopt_card(settings, card);
-            }
-        })?,
+        _ => {
+            let card = model.as_deref().map(|path| Weights::read(path).map(|weights| weights.card));
+            let card = card.transpose()?;
+            Settings::load_adjusted(args.preset, args.config.as_deref(), |settings| {
+                suit_a_device(settings);
+                if let Some(card) = &card {
+                    suit_a_warm_start(settings, card);
+                    adopt_card(settings, card);
+                }
+            })?
+        }
     };
     apply_flags(args, &mut settings)?;
     settings.validate()?;
@@ -249,6 +257,22 @@ fn plan(args: &RunArgs) -> Result<RunPlan> {
             args.data.display()
         )));
     };
+    let realtime = match args.realtime {
+        Some(switch) => switch == Switch::On,
+        None => remembered.as_ref().is_none_or(|remembered| remembered.realtime),
+    };
+    let mut camera_options = camera::Options {
+        format: args.format,
+        resolution: args.resolution,
+        rate: args.rate,
+        live_pipe: realtime,
+    };
+    // What was asked of one camera says nothing about another.
+    if let Some(remembered) = remembered.as_ref().filter(|remembered| remembered.camera == camera) {
+        camera_options.format = args.format.or(remembered.pixel_format()?);
+        camera_options.resolution = args.resolution.or(remembered.resolution);
+        camera_options.rate = args.rate.or(remembered.rate);
+    }
     let remembered_period =
         remembered.as_ref().map(|remembered| Duration::from_secs_f64(remembered.period_s));
     let calibrate = match args.calibrate {
@@ -264,17 +288,12 @@ fn plan(args: &RunArgs) -> Result<RunPlan> {
     Ok(RunPlan {
         data: args.data.clone(),
         camera,
-        camera_options: camera::Options {
-            format: args.format,
-            resolution: args.resolution,
-            rate: args.rate,
-            live_pipe: args.realtime == Switch::On,
-        },
+        camera_options,
         settings,
         model,
         period: args.period.or(remembered_period).unwrap_or(Duration::from_secs(4)),
         calibrate,
-        realtime: args.realtime == Switch::On,
+        realtime,
         frames: args.frames,
         time,
         checkpoint_every: args.checkpoint_every,

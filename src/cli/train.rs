@@ -14,15 +14,16 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::config::{EncoderKind, Settings};
-use crate::encoder::card::{InputScaling, ModelCard};
+use crate::encoder::card::{InputScaling, ModelCard, OF_THE_DATA};
 use crate::encoder::device::DeviceChoice;
 use crate::encoder::inference::Folded;
 use crate::encoder::init::random_parameters;
 use crate::encoder::{TrainingOptions, Weights};
 use crate::eval::embed::{Encoder, embed_episodes};
 use crate::eval::episodes::{Scores, Setting, Sweep, score};
+use crate::learner::saved::learned_control;
 use crate::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
-use crate::streams::{LabelledSet, Split, StreamKind};
+use crate::streams::{Digits, LabelledSet, Split, StreamKind};
 use crate::training::{Beginning, Log, Step, Training};
 use crate::{Error, Result};
 
@@ -65,8 +66,11 @@ pub(super) struct TrainArgs {
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint: u64,
     /// Share of digits among the frames of the stream `imbalance`
-    #[arg(long, default_value_t = 0.5)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
     digits: f32,
+    /// The only digit among them [default: all ten]
+    #[arg(long, value_name = "DIGIT", value_parser = clap::value_parser!(u8).range(0..=9))]
+    digit: Option<u8>,
     /// Threads; 0 takes as many as the machine has
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -77,17 +81,19 @@ pub(super) struct TrainArgs {
 
 pub(super) fn run(args: &TrainArgs) -> Result<()> {
     super::use_threads(args.threads)?;
-    let mut settings = Settings::load(Some(args.stream.preset()), args.config.as_deref())?;
+    let mut settings = args.stream.settings(args.config.as_deref())?;
     settings.seed = args.seed.unwrap_or(settings.seed);
     settings.steps = args.windows.unwrap_or(settings.steps);
     settings.validate()?;
-    let fs = Arc::new(OsFilesystem);
-    let store = CheckpointStore::open(fs.clone(), &args.out.join("checkpoints"))?;
+    std::fs::create_dir_all(&args.out).map_err(|error| Error::io(&args.out, error))?;
+    // Before anything in it is touched: another run may be writing there.
     let _lock = FolderLock::acquire(&args.out)?;
+    let store = CheckpointStore::open(Arc::new(OsFilesystem), &args.out.join("checkpoints"))?;
 
     let beginning = beginning(args, &settings)?;
     let shape = beginning.plan.image;
-    let stream = args.stream.learning(args.data.as_deref(), &settings, shape, args.digits)?;
+    let digits = Digits { share: args.digits, only: args.digit };
+    let stream = args.stream.learning(args.data.as_deref(), &settings, shape, digits)?;
     if stream.frames() > settings.window {
         return Err(Error::input(format!(
             "window = {} is shorter than this stream's windows of {} frames",
@@ -126,7 +132,6 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
         let step = training.step()?;
         log.window(&step, &training.learner.state.control)?;
         progress.step(&training, &step)?;
-        let at_end = step.window == total || stop.load(Ordering::Relaxed);
         if let Some(labelled) = &labelled
             && (step.window.is_multiple_of(args.evaluate) || step.window == total)
         {
@@ -134,6 +139,8 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
             log.evaluation(step.window, args.split, &scores)?;
             progress.evaluation(step.window, args.split, &scores)?;
         }
+        // Asked for only now: an evaluation takes its time, and a run that is told to stop keeps what it has learned.
+        let at_end = step.window == total || stop.load(Ordering::Relaxed);
         if at_end || step.window.is_multiple_of(args.checkpoint) {
             save(&training, &store, &args.out)?;
             log.flush()?;
@@ -151,9 +158,28 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     ))
 }
 
-/// Random weights, or those of a file with its own padding, epsilon and scaling.
+fn parse_share(text: &str) -> std::result::Result<f32, String> {
+    text.parse()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "expected a number from 0 to 1".into())
+}
+
+/// What is learned from, in words.
+fn stream_name(args: &TrainArgs) -> String {
+    match (args.stream, args.digit) {
+        (StreamKind::Imbalance, None) => format!("{} with a share of {} digits", args.stream, args.digits),
+        (StreamKind::Imbalance, Some(digit)) => {
+            format!("{} with a share of {} of the digit {digit}", args.stream, args.digits)
+        }
+        _ => args.stream.to_string(),
+    }
+}
+
+/// Random weights, or those of a file with its own padding, epsilon, scaling and, if they were learned, 1/τ, β, γ.
 fn beginning(args: &TrainArgs, settings: &Settings) -> Result<Beginning> {
     let momentum = settings.norm_momentum as f32;
+    let stream = stream_name(args);
     if let Some(path) = &args.weights {
         let Weights { card, parameters, statistics } = Weights::read(path)?;
         if card.encoder != settings.architecture() {
@@ -165,15 +191,17 @@ fn beginning(args: &TrainArgs, settings: &Settings) -> Result<Beginning> {
             )));
         }
         let plan = card.plan(settings.image_height, settings.image_width, momentum)?;
-        return Ok(Beginning { plan, parameters, statistics, card });
+        let control = learned_control(path)?.unwrap_or_else(|| settings.control());
+        let card = card.learned(&format!("on the stream {stream}"));
+        return Ok(Beginning { plan, parameters, statistics, control, card, stream });
     }
     let plan = settings.plan()?;
     let channels = plan.image.channels;
     let card = ModelCard {
         name: format!("{}_{}", encoder_name(settings.encoder), args.stream),
-        about: format!("{}, trained on the stream {} without labels", settings.architecture(), args.stream),
+        about: format!("{}, trained on the stream {stream} without labels", settings.architecture()),
         source: format!("oupn-edge {} train", env!("CARGO_PKG_VERSION")),
-        licence: "Apache-2.0".to_owned(),
+        licence: OF_THE_DATA.to_owned(),
         files: Vec::new(),
         padding: settings.padding,
         bn_epsilon: settings.norm_epsilon as f32,
@@ -185,7 +213,8 @@ fn beginning(args: &TrainArgs, settings: &Settings) -> Result<Beginning> {
         },
     };
     let parameters = random_parameters(settings.architecture(), &plan, settings.seed);
-    Ok(Beginning { statistics: plan.fresh_statistics(), plan, parameters, card })
+    let (statistics, control) = (plan.fresh_statistics(), settings.control());
+    Ok(Beginning { plan, parameters, statistics, control, card, stream })
 }
 
 /// How file names spell an encoder.

@@ -13,11 +13,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::routes::LATER;
+
 /// Connections at a time; further ones wait in the kernel's queue. Enough for some hundred pages.
 const MOST: usize = 256;
 
-/// A connection on which nothing moves for this long is closed. News come more often than that.
-const IDLE: Duration = Duration::from_secs(30);
+/// A connection whose other end takes nothing for this long is closed.
+const DEAF: Duration = Duration::from_secs(30);
+
+/// One on which nothing comes for this long is closed, too, unless something is sent on it meanwhile, as news are. Longer than
+/// any answer takes: while one is worked out, nothing moves.
+const SILENT: Duration = Duration::from_secs(LATER.as_secs() + 10);
 
 /// A listener that accepts no more than [`MOST`] connections.
 pub(super) struct Bounded {
@@ -40,7 +46,8 @@ impl Listener for Bounded {
         let (stream, address) = Listener::accept(&mut self.listener).await;
         // Without it small answers wait for the next acknowledgement; if it fails, they do.
         let _ = stream.set_nodelay(true);
-        (Connection { stream, idle: Box::pin(sleep(IDLE)), _permit: permit }, address)
+        let patience = [SILENT, DEAF].map(|limit| Box::pin(sleep(limit)));
+        (Connection { stream, patience, _permit: permit }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -48,21 +55,40 @@ impl Listener for Bounded {
     }
 }
 
+#[derive(Clone, Copy)]
+enum Way {
+    In,
+    Out,
+}
+
 /// A connection with its place among the [`MOST`].
 pub(super) struct Connection {
     stream: TcpStream,
-    idle: Pin<Box<Sleep>>,
+    /// When it is given up, for want of something to read and of being able to write.
+    patience: [Pin<Box<Sleep>>; 2],
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Connection {
-    /// Something moved, or nothing has for too long.
-    fn watch<T>(&mut self, cx: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Something moved, or nothing has for too long in this direction.
+    fn watch<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        way: Way,
+        moved: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let now = Instant::now();
+        let [silent, deaf] = &mut self.patience;
         if moved.is_ready() {
-            self.idle.as_mut().reset(Instant::now() + IDLE);
+            silent.as_mut().reset(now + SILENT);
+            deaf.as_mut().reset(now + DEAF);
             return moved;
         }
-        match self.idle.as_mut().poll(cx) {
+        let patience = match way {
+            Way::In => silent,
+            Way::Out => deaf,
+        };
+        match patience.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
@@ -76,14 +102,14 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let moved = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.watch(cx, moved)
+        self.watch(cx, Way::In, moved)
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let moved = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watch(cx, moved)
+        self.watch(cx, Way::Out, moved)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -61,6 +61,9 @@ impl InputScaling {
     }
 }
 
+/// The licence of weights that were learned from data of the user's own.
+pub const OF_THE_DATA: &str = "LicenseRef-of-the-data";
+
 /// The cards that come with the program.
 const KNOWN: [&str; 4] = [
     include_str!("../../models/mobilenet_v2_1.0_imagenet.toml"),
@@ -108,6 +111,28 @@ impl ModelCard {
         self.encoder.plan(height, width, self.padding, BatchNorm { epsilon: self.bn_epsilon, momentum })
     }
 
+    /// The card of what becomes of these weights when they go on learning `on` something: the same network and scaling, but
+    /// neither the published file nor under its licence alone.
+    pub fn learned(self, on: &str) -> Self {
+        let data = format!(" AND {OF_THE_DATA}");
+        let licence = if self.licence.ends_with(OF_THE_DATA) { self.licence } else { self.licence + &data };
+        Self {
+            name: format!("{}_learned", self.name.trim_end_matches("_learned")),
+            about: format!("{}; then learned without labels {on}", self.about),
+            source: format!("oupn-edge {}, from: {}", env!("CARGO_PKG_VERSION"), self.source),
+            licence,
+            files: Vec::new(),
+            ..self
+        }
+    }
+
+    /// Whether both are of one network and read pictures in the same way, wherever the weights come from.
+    pub fn is_of_same_network(&self, other: &Self) -> bool {
+        let network = |card: &Self| (card.encoder, card.padding, card.bn_epsilon);
+        let scaling = |card: &Self| (card.input.mean.clone(), card.input.deviation.clone());
+        network(self) == network(other) && scaling(self) == scaling(other)
+    }
+
     /// What the card says, for people.
     pub fn describe(&self) -> String {
         let mut text = String::new();
@@ -147,6 +172,23 @@ mod tests {
         for card in cards {
             assert_eq!(ModelCard::parse(&card.to_toml().unwrap(), "again").unwrap(), card);
         }
+    }
+
+    #[test]
+    fn learned_weights_do_not_pass_for_the_published_ones() {
+        let published = ModelCard::known().unwrap().remove(0);
+        let learned = published.clone().learned("on COIL").learned("on a walk");
+        assert!(learned.is_of_same_network(&published));
+        assert_ne!(learned.name, published.name);
+        assert_eq!(learned.licence, format!("{} AND {OF_THE_DATA}", published.licence));
+        assert!(
+            learned.files.is_empty()
+                && learned.about.ends_with("on COIL; then learned without labels on a walk")
+        );
+        assert_eq!(ModelCard::parse(&learned.to_toml().unwrap(), "again").unwrap(), learned);
+        let mut other = published.clone();
+        other.input.mean[0] = 0.4;
+        assert!(!other.is_of_same_network(&published));
     }
 
     #[test]

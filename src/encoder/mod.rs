@@ -38,7 +38,8 @@ use crate::Result;
 #[serde(rename_all = "lowercase")]
 pub enum NormMode {
     /// Those of all images of the call; the running statistics then move towards them. The running variance takes the
-    /// unbiased variance, as PyTorch does, and the normalisation the biased one.
+    /// unbiased variance, as PyTorch does (the paper's code: the biased one, a thousandth less at most), and the
+    /// normalisation the biased one.
     Window,
     /// The running ones, which stay as they are: evaluation, or training with frozen statistics. Batch norm is then a
     /// fixed scale and shift; gradients still reach its γ and β and everything before it.

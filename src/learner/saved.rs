@@ -5,6 +5,7 @@
 //! has them exactly), `adam.*` and `memory.*`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use super::adam::Adam;
 use super::update::LearnerState;
@@ -94,6 +95,16 @@ pub fn take_control(file: &TensorFile) -> Result<Control> {
     Ok(control)
 }
 
+/// 1/τ, β, γ of a weight file, if they were learned with the weights: a safetensors file of this program's. Weights of others
+/// have none.
+pub fn learned_control(path: &Path) -> Result<Option<Control>> {
+    if path.extension().is_none_or(|extension| extension != "safetensors") {
+        return Ok(None);
+    }
+    let file = TensorFile::read(path)?;
+    file.get("control.beta").map(|_| take_control(&file)).transpose()
+}
+
 /// Adds a memory as `NAME.prototypes` and `NAME.counts`.
 pub fn put_prototypes(name: &str, memory: &Prototypes<f32>, tensors: &mut BTreeMap<String, Tensor>) {
     let (slots, dimension) = (memory.slots(), memory.dimension());
@@ -131,8 +142,6 @@ pub fn check_slots(state: &LearnerState, slots: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::config::Preset;
     use crate::encoder::init::random_parameters;

@@ -61,6 +61,9 @@ pub struct Update {
     pub refused: Option<Refusal>,
     /// The loss terms before the update.
     pub losses: Losses,
+    /// Mean of û over the window's frames, as the first view sees them. (The loss's own mean is that of samples where creation
+    /// is sampled.)
+    pub mean_new_probability: f64,
     /// Categories founded within the window.
     pub created: usize,
     /// Slots of the learning memory in use.
@@ -182,7 +185,25 @@ impl Learner {
         lap(&mut times.encode);
 
         if !features.iter().all(|feature| feature.is_finite()) {
-            return Ok(self.report(Some(Refusal::EmbeddingNotFinite), times));
+            // The window was not run: what its buffers hold is of the one before.
+            let unknown = f64::NAN;
+            let losses = Losses {
+                self_supervised: unknown,
+                entropy: unknown,
+                creation: unknown,
+                mean_creation: unknown,
+                total: unknown,
+            };
+            return Ok(Update {
+                refused: Some(Refusal::EmbeddingNotFinite),
+                losses,
+                mean_new_probability: unknown,
+                created: 0,
+                in_use: self.state.memory.in_use(),
+                spread: unknown,
+                gradient_norm: unknown,
+                times,
+            });
         }
         self.draw_noise(frames);
         let (first, second) = self.features[..2 * numbers].split_at(numbers);
@@ -236,6 +257,8 @@ impl Learner {
         Update {
             refused,
             losses: *self.window.losses(),
+            mean_new_probability: outcomes.iter().map(|outcome| outcome.new_probability).sum::<f64>()
+                / outcomes.len().max(1) as f64,
             created: outcomes.iter().filter(|outcome| outcome.created).count(),
             in_use: self.state.memory.in_use(),
             spread: spread(&self.features[..numbers], self.dimension),

@@ -12,6 +12,7 @@ pub fn describe(record: &Record) -> String {
                 SkipReason::LossNotFinite => "the loss was not finite",
                 SkipReason::GradientNotFinite => "the gradient was not finite",
                 SkipReason::GradientTooLong => "the gradient was much too long",
+                SkipReason::Failed => "it could not be computed",
                 SkipReason::Unknown => "a reason of a later version",
             };
             format!("an update was thrown away: {reason}")

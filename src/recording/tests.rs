@@ -139,6 +139,39 @@ fn a_recorded_source_has_its_own_time() {
 }
 
 #[test]
+fn a_camera_after_a_recorded_source_goes_on_from_where_that_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |n: u64| stamp(1, 1000 + n, 2_000_000_000, true);
+    let taken = |n: u64, captured_ns: u64| {
+        let Record::Frame(seen) = frame(n, 1) else { unreachable!() };
+        Record::Frame(Frame { captured_ns: Some(captured_ns), latency_ms: Some(0.0), ..seen })
+    };
+    let from = |source: &str, frame: u64| {
+        let Record::Start(mut start) = start(frame) else { unreachable!() };
+        start.source = source.to_owned();
+        Record::Start(start)
+    };
+    let camera = |n: u64, second: u64| (at(second), taken(n, (1000 + second) * 1_000_000_000));
+    write(
+        folder.path(),
+        [
+            (at(0), from("pictures", 0)),
+            (at(1), taken(0, 0)),
+            (at(2), taken(1, 60_000_000_000)),
+            (at(10), from("/dev/video0", 2)),
+            camera(2, 12),
+            camera(3, 16),
+            (at(20), from("pictures", 4)),
+            (at(21), taken(4, 7_000_000_000)),
+            (at(22), taken(5, 9_000_000_000)),
+        ],
+    );
+    let (_, seen, _) = read(folder.path());
+    let seconds: Vec<f64> = seen.iter().map(|seen| seen.seconds).collect();
+    assert_eq!(seconds, [0.0, 0.0, 60.0, 60.0, 62.0, 66.0, 70.0, 70.0, 72.0]);
+}
+
+#[test]
 fn frames_that_a_restart_repeats_count_once_and_the_later_one_counts() {
     let folder = tempfile::tempdir().unwrap();
     let at = |n: u64| stamp(1, n, 2_000_000_000, true);

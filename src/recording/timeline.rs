@@ -17,6 +17,14 @@ pub(super) struct Timeline {
     last: Option<Place>,
     /// Of a recorded or built-in source: its first frame's time and its newest one's, in nanoseconds.
     source: Option<(u64, u64)>,
+    /// What the frames of now come from.
+    name: String,
+    /// What the clock showed when the frames began to come from a camera, and the seconds until then.
+    origin: i128,
+    base: f64,
+    /// The seconds of the newest record, and whether a camera's frame was among them.
+    reached: f64,
+    on_clock: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,19 +45,36 @@ impl Timeline {
             Some(last) => last.since + between(&last.at, &entry.at),
         };
         self.last = Some(Place { at: entry.at, since });
+        if let Record::Start(start) = &entry.record
+            && start.source != std::mem::replace(&mut self.name, start.source.clone())
+            && self.source.take().is_some()
+        {
+            // Another source after a recorded one: its frames come after.
+            (self.base, self.origin) = (self.reached, since);
+        }
         let mut earlier = 0;
         if let Record::Frame(frame) = &entry.record
             && let Some(taken) = frame.captured_ns
         {
             match on_this_clock(frame, taken, entry.at.mono_ns) {
-                Some(way) => earlier = way,
-                None => self.source = Some((self.source.map_or(taken, |source| source.0), taken)),
+                Some(way) => {
+                    earlier = way;
+                    self.on_clock = true;
+                }
+                None => {
+                    if self.source.is_none() && std::mem::take(&mut self.on_clock) {
+                        self.base = self.reached;
+                    }
+                    self.source = Some((self.source.map_or(taken, |source| source.0), taken));
+                }
             }
         }
-        if let Some((first, newest)) = self.source {
-            return ((i128::from(newest) - i128::from(first)) as f64 / SECOND, entry.at);
-        }
-        ((since - i128::from(earlier)) as f64 / SECOND, before(entry.at, earlier))
+        let (passed, at) = match self.source {
+            Some((first, newest)) => (i128::from(newest) - i128::from(first), entry.at),
+            None => (since - self.origin - i128::from(earlier), before(entry.at, earlier)),
+        };
+        self.reached = self.base + passed as f64 / SECOND;
+        (self.reached, at)
     }
 }
 

@@ -18,12 +18,12 @@ use super::sampler::Sampler;
 use super::signals::Signals;
 use super::socket::ControlSocket;
 use super::status::{Requests, Status};
-use super::thumbnails::Thumbnails;
+use super::thumbnails::{self, Thumbnails};
 use crate::camera::{Camera, Capture, Frame, Kind};
 use crate::device::clock::{Clock, SystemClock};
 use crate::device::service::ServiceManager;
 use crate::device::{Sensors, board};
-use crate::encoder::card::{InputScaling, ModelCard};
+use crate::encoder::card::{InputScaling, ModelCard, OF_THE_DATA};
 use crate::encoder::inference::{Folded, Inference};
 use crate::encoder::init::random_parameters;
 use crate::encoder::{Parameters, Plan, Statistics, TrainingOptions, Weights};
@@ -32,7 +32,6 @@ use crate::learner::saved;
 use crate::learner::update::{Learner, LearnerState};
 use crate::memory::{Control, LiveMemory, Prototypes};
 use crate::storage::{CheckpointStore, Filesystem, FolderLock, OsFilesystem};
-use crate::tensors::TensorFile;
 use crate::trace::{self, Reader, Record, TraceSettings, TraceWriter};
 use crate::views::{Pairing, Views};
 use crate::{Error, Result};
@@ -86,11 +85,12 @@ impl Run {
         let store = CheckpointStore::open(Arc::clone(&fs), &data.join("checkpoints"))?;
         if let Some(pending) = &recovery.pending_forget {
             store.remove_from(pending.from_seq)?;
+            thumbnails::forget(data, pending);
             let removed = writer.finish_forget()?;
             log::info!("a forget that had been interrupted was finished: {removed} records");
         }
 
-        let start = start_weights(plan, &network)?;
+        let before = Remembered::read(&*fs, data)?;
         let found = store.load_newest()?;
         let restored = match &found {
             Some((checkpoint, bytes)) => {
@@ -103,8 +103,12 @@ impl Run {
         let resumed_from = found.as_ref().and_then(|(checkpoint, _)| {
             checkpoint.path.file_name().map(|name| name.to_string_lossy().into_owned())
         });
-        let trace_seq = found.as_ref().map_or(0, |(checkpoint, _)| checkpoint.mark.trace_seq);
         drop(found);
+        // A recording goes on with its own weights: the file that they once came from may be gone.
+        let start = match &restored {
+            Some(restored) => Start::of(restored),
+            None => start_weights(plan, &network)?,
+        };
         Remembered::of(plan).write(&*fs, data)?;
 
         let compute = plan.device.open()?;
@@ -136,9 +140,14 @@ impl Run {
         let mut pace = StridePace::new(settings.stride, settings.window, settings.stride);
         let (mut next_frame, mut counts, mut ran_before) = (0, Counts::default(), Duration::ZERO);
         let header = restored.as_ref().map(|restored| restored.live.header.clone());
-        let next_sequence = header.as_ref().map_or(0, |header| header.next_sequence);
-        let mut feed = open_feed(plan, &camera, next_sequence)?;
-        if let (Some(Restored { live: part, learner }), Some(header)) = (restored, header) {
+        // The place in a recording is a place in that recording alone.
+        let same_source = before.is_none_or(|before| before.camera == plan.camera)
+            && header.as_ref().is_none_or(|header| header.camera == plan.camera);
+        let place = header.as_ref().filter(|_| same_source).map_or(0, |header| header.next_sequence);
+        let mut feed = open_feed(plan, &camera, place)?;
+        let reads_on = same_source && feed.recording().is_some();
+        let mut window = Vec::new();
+        if let (Some(Restored { live: part, learner, .. }), Some(header)) = (restored, header) {
             let publication = pupil.restore(learner)?;
             live.take_up(publication)?;
             live.control = part.control;
@@ -149,27 +158,26 @@ impl Run {
             counts.resume(header.calibrated);
             pace = StridePace::new(settings.stride, settings.window, header.stride);
             ring = Ring::new(settings.window, header.window_start);
-            match feed.recording() {
-                Some(tape) => {
-                    sampler = header.sampler.clone();
-                    let mut again = part.samples;
-                    if again.is_empty() {
-                        again = read_again(tape, &mut live, &header.samples)?;
-                    }
-                    again.into_iter().for_each(|sample| ring.push(sample));
-                }
-                None => {
-                    // A camera does not go back: numbers that the trace has seen since are not given again.
-                    let (frames, categories) = numbers_since(&fs, &data.join("trace"), trace_seq)?;
-                    next_frame = next_frame.max(frames);
-                    live.memory = with_next_id(&live.memory, categories)?;
-                    if part.samples.last().is_some_and(|last| last.frame + 1 == next_frame) {
-                        part.samples.into_iter().for_each(|sample| ring.push(sample));
-                    } else {
-                        ring.clear(next_frame);
-                    }
+            window = part.samples;
+            if let Some(tape) = feed.recording()
+                && reads_on
+            {
+                sampler = header.sampler.clone().with(plan.period, companions);
+                if window.is_empty() && tape.goes_back() {
+                    window = read_again(tape, &mut live, &header.samples)?;
                 }
             }
+        }
+        if !reads_on {
+            // Neither a camera nor another source goes back: numbers that the trace has seen are not given again.
+            let (frames, categories) = numbers_used(&fs, &data.join("trace"))?;
+            next_frame = next_frame.max(frames);
+            live.memory = with_next_id(&live.memory, categories)?;
+        }
+        if window.last().is_some_and(|last| last.frame + 1 == next_frame) {
+            window.into_iter().for_each(|sample| ring.push(sample));
+        } else {
+            ring.clear(next_frame);
         }
 
         let status = Arc::new(Status::default());
@@ -261,6 +269,18 @@ impl Run {
     }
 }
 
+impl Start {
+    /// What a checkpoint holds.
+    fn of(restored: &Restored) -> Self {
+        Self {
+            card: restored.card.clone(),
+            parameters: restored.learner.parameters.clone(),
+            statistics: restored.learner.statistics.clone(),
+            control: restored.live.control,
+        }
+    }
+}
+
 /// The weights to start from: the model's, or random ones.
 fn start_weights(plan: &RunPlan, network: &Plan) -> Result<Start> {
     let settings = &plan.settings;
@@ -272,7 +292,7 @@ fn start_weights(plan: &RunPlan, network: &Plan) -> Result<Start> {
                 name: "from-scratch".into(),
                 about: format!("{architecture} from random weights, learned on a device"),
                 source: format!("seed {}", settings.seed),
-                licence: "LicenseRef-of-the-recording".into(),
+                licence: OF_THE_DATA.into(),
                 files: Vec::new(),
                 padding: settings.padding,
                 #[allow(clippy::cast_possible_truncation)]
@@ -291,13 +311,9 @@ fn start_weights(plan: &RunPlan, network: &Plan) -> Result<Start> {
         });
     };
     let weights = Weights::read(path)?;
-    // A model that was learned here brings its own 1/τ, β, γ; one of others has none.
-    let own = path.extension().is_some_and(|extension| extension == "safetensors");
-    let control = match own.then(|| TensorFile::read(path).and_then(|file| saved::take_control(&file))) {
-        Some(Ok(control)) => control,
-        _ => settings.control(),
-    };
-    Ok(Start { card: weights.card, parameters: weights.parameters, statistics: weights.statistics, control })
+    let control = saved::learned_control(path)?.unwrap_or_else(|| settings.control());
+    let card = weights.card.learned("on a device");
+    Ok(Start { card, parameters: weights.parameters, statistics: weights.statistics, control })
 }
 
 /// The learner's state before anything was learned.
@@ -362,16 +378,17 @@ fn read_again(
         .collect()
 }
 
-/// The next frame and category that records after `seq` have not used.
-fn numbers_since(fs: &Arc<dyn Filesystem>, trace: &Path, seq: u64) -> Result<(u64, u64)> {
+/// The next frame and category that no record has used. A part that cannot be read must not keep the recording from going on.
+fn numbers_used(fs: &Arc<dyn Filesystem>, trace: &Path) -> Result<(u64, u64)> {
     let (mut frames, mut categories) = (0, 0);
     for entry in Reader::open(Arc::clone(fs), trace)? {
-        let entry = entry?;
-        if entry.seq > seq
-            && let Record::Frame(frame) = entry.record
-        {
-            frames = frames.max(frame.frame + 1);
-            categories = categories.max(frame.category + 1);
+        match entry.map(|entry| entry.record) {
+            Ok(Record::Frame(frame)) => {
+                frames = frames.max(frame.frame.saturating_add(1));
+                categories = categories.max(frame.category.saturating_add(1));
+            }
+            Ok(_) => {}
+            Err(error) => log::warn!("{error}: this part of the trace cannot be read"),
         }
     }
     Ok((frames, categories))

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::calibration::Calibrator;
 use super::ring::Sample;
 use super::sampler::Sampler;
-use crate::encoder::Plan;
+use crate::encoder::{ModelCard, Plan};
 use crate::learner::saved;
 use crate::learner::update::LearnerState;
 use crate::memory::{Control, LiveMemory};
@@ -88,6 +88,8 @@ pub struct Restored {
     pub live: LivePart,
     /// The learner.
     pub learner: LearnerState,
+    /// The model's card.
+    pub card: ModelCard,
 }
 
 /// Writes checkpoints.
@@ -219,7 +221,9 @@ pub fn decode(path: &Path, bytes: &[u8], plan: &Plan) -> Result<Restored> {
         keep_window,
         header,
     };
-    Ok(Restored { live, learner: saved::load(&file, plan)? })
+    let card = file.metadata().get("card").ok_or_else(|| file.fault("it has no model card"))?;
+    let card = ModelCard::parse(card, &format!("in {}", path.display()))?;
+    Ok(Restored { live, learner: saved::load(&file, plan)?, card })
 }
 
 fn read_pixels(file: &TensorFile, header: &LiveHeader, length: usize) -> Result<Vec<Sample>> {

@@ -70,6 +70,11 @@ impl Recording {
         Ok(Self { source, next_sequence, spacing, pace, early: false })
     }
 
+    /// Whether earlier frames can be read again.
+    pub fn goes_back(&self) -> bool {
+        self.source.goes_back()
+    }
+
     /// Reads one frame by its number, and leaves the place as it was: for a resumed run.
     pub fn read_again(&mut self, sequence: u64, frame: &mut Frame) -> Result<bool> {
         self.source.seek(sequence)?;

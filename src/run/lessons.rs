@@ -14,7 +14,7 @@ const COLLAPSE_LIMIT: f32 = 0.02;
 impl Recording {
     /// Gives the learner the next window if one is due and it is free.
     pub(super) fn teach(&mut self) {
-        if self.counts.learner_gone {
+        if self.counts.learner_gone.is_some() {
             return;
         }
         if self.learner.busy_since().is_some() {
@@ -43,23 +43,21 @@ impl Recording {
             now.stride = stride;
         });
         if !self.terms.realtime {
-            while self.learner.busy_since().is_some() && !self.counts.learner_gone {
+            while self.learner.busy_since().is_some() && self.counts.learner_gone.is_none() {
                 self.manager.alive();
                 self.hear_learner(Duration::from_millis(200));
             }
         }
     }
 
+    /// Remembers why; the loop ends the recording with it.
     pub(super) fn learner_is_gone(&mut self, error: &Error) {
-        if !self.counts.learner_gone {
-            log::error!("{error}");
-            self.counts.learner_gone = true;
-        }
+        self.counts.learner_gone.get_or_insert_with(|| error.to_string());
     }
 
     /// Takes what the learner has to say, waiting for the first word for up to `patience`.
     pub(super) fn hear_learner(&mut self, patience: Duration) {
-        if self.counts.learner_gone {
+        if self.counts.learner_gone.is_some() {
             return;
         }
         let mut heard = if patience.is_zero() { self.learner.report() } else { self.learner.wait(patience) };
@@ -79,7 +77,7 @@ impl Recording {
                 Ok(learned) => self.take_lesson(learned),
                 Err(error) => {
                     log::error!("learning failed: {error}");
-                    self.counts.skipped += 1;
+                    self.skip(self.next_frame.saturating_sub(1), SkipReason::Failed, f32::NAN, f32::NAN);
                 }
             },
             Report::Saved(record) => {
@@ -101,19 +99,13 @@ impl Recording {
         let update = &learned.update;
         if let Some(refusal) = update.refused {
             log::warn!("update skipped: {refusal}");
-            self.counts.skipped += 1;
-            self.recorder.record(Record::UpdateSkipped(trace::UpdateSkipped {
-                frame: learned.last_frame,
-                reason: match refusal {
-                    Refusal::EmbeddingNotFinite | Refusal::LossNotFinite => SkipReason::LossNotFinite,
-                    Refusal::GradientNotFinite(_) => SkipReason::GradientNotFinite,
-                    Refusal::GradientTooLong => SkipReason::GradientTooLong,
-                },
-                loss: update.losses.total as f32,
-                gradient_norm: update.gradient_norm as f32,
-            }));
-            self.status.change(|now| now.skipped_updates += 1);
-            return;
+            let reason = match refusal {
+                Refusal::EmbeddingNotFinite | Refusal::LossNotFinite => SkipReason::LossNotFinite,
+                Refusal::GradientNotFinite(_) => SkipReason::GradientNotFinite,
+                Refusal::GradientTooLong => SkipReason::GradientTooLong,
+            };
+            let (loss, gradient) = (update.losses.total as f32, update.gradient_norm as f32);
+            return self.skip(learned.last_frame, reason, loss, gradient);
         }
         self.counts.updates += 1;
         self.pace.took(learned.seconds, self.terms.period.as_secs_f64());
@@ -139,7 +131,7 @@ impl Recording {
                 entropy: update.losses.entropy as f32,
                 creation: update.losses.creation as f32,
             },
-            mean_u_hat: update.losses.mean_creation as f32,
+            mean_u_hat: update.mean_new_probability as f32,
             categories: self.live.categories() as u32,
             collapse: update.spread as f32,
             gradient_norm: update.gradient_norm as f32,
@@ -152,6 +144,13 @@ impl Recording {
         self.watch_for_collapse(record.collapse);
         self.recorder.record(Record::Update(record.clone()));
         self.status.change(|now| now.note_lesson(record));
+    }
+
+    fn skip(&mut self, frame: u64, reason: SkipReason, loss: f32, gradient_norm: f32) {
+        self.counts.skipped += 1;
+        let skipped = trace::UpdateSkipped { frame, reason, loss, gradient_norm };
+        self.recorder.record(Record::UpdateSkipped(skipped));
+        self.status.change(|now| now.skipped_updates += 1);
     }
 
     fn watch_for_collapse(&mut self, level: f32) {

@@ -1,8 +1,9 @@
 //! What a run is started with, and the file in the data folder that remembers it.
 //!
 //! `run.toml` is written when a data folder is first used and read when it is used again, so that `oupn-edge --data DIR`
-//! alone goes on. Version 1: `version`, `camera`, `period_s`, `calibrate`, `model` (as given, if any) and `settings`, a
-//! table as `oupn-edge config show` prints it.
+//! alone goes on. Version 1: `version`, `camera`, `format`, `resolution`, `rate` (where given), `realtime`, `period_s`,
+//! `calibrate`, `model` (its absolute path, if any) and `settings`, a table as `oupn-edge config show` prints it. Fields may be
+//! added if they have a default.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::camera::Options;
 use crate::config::Settings;
 use crate::encoder::device::DeviceChoice;
+use crate::frame::PixelFormat;
 use crate::storage::{Filesystem, write_atomically};
 use crate::{Error, Result};
 
@@ -71,6 +73,18 @@ pub struct Remembered {
     version: u32,
     /// Where frames come from.
     pub camera: String,
+    /// The pixel format that the camera was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    format: Option<String>,
+    /// The size that it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution: Option<(u32, u32)>,
+    /// Its frames a second, or those at which images without times were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Whether a recorded source takes its time, and a pipe is a camera.
+    #[serde(default = "usually")]
+    pub realtime: bool,
     /// Seconds between samples.
     pub period_s: f64,
     /// Whether β is calibrated from the first frames.
@@ -82,15 +96,24 @@ pub struct Remembered {
     pub settings: Settings,
 }
 
+fn usually() -> bool {
+    true
+}
+
 impl Remembered {
     /// What is worth remembering of a plan.
     pub fn of(plan: &RunPlan) -> Self {
         Self {
             version: VERSION,
             camera: plan.camera.clone(),
+            format: plan.camera_options.format.map(|format| format.to_string()),
+            resolution: plan.camera_options.resolution,
+            rate: plan.camera_options.rate,
+            realtime: plan.realtime,
             period_s: plan.period.as_secs_f64(),
             calibrate: plan.calibrate,
-            model: plan.model.clone(),
+            // It goes on from wherever it is called.
+            model: plan.model.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
             settings: plan.settings.clone(),
         }
     }
@@ -115,7 +138,16 @@ impl Remembered {
         if !(read.period_s > 0.0 && read.period_s < 1e6) {
             return Err(fault(&format!("period_s = {}", read.period_s)));
         }
+        if !read.rate.is_none_or(|rate| Options::RATES.contains(&rate)) {
+            return Err(fault(&format!("rate = {:?}", read.rate)));
+        }
+        read.pixel_format().map_err(|error| fault(&error))?;
         Ok(Some(read))
+    }
+
+    /// The pixel format that the camera was asked for.
+    pub fn pixel_format(&self) -> Result<Option<PixelFormat>> {
+        self.format.as_deref().map(str::parse).transpose()
     }
 
     /// Writes the file, durably.
@@ -138,6 +170,10 @@ mod tests {
         let remembered = Remembered {
             version: VERSION,
             camera: "rooms".into(),
+            format: Some("YUYV".into()),
+            resolution: Some((640, 480)),
+            rate: Some(29.97),
+            realtime: false,
             period_s: 4.0,
             calibrate: true,
             model: None,
@@ -154,6 +190,8 @@ mod tests {
             "version = 1",
             &text.replace("version = 1", "version = 2"),
             &text.replace("window = 75", "window = 0"),
+            &text.replace("YUYV", "YUYW"),
+            &text.replace("rate = 29.97", "rate = -1.0"),
         ] {
             std::fs::write(&path, damaged).unwrap();
             let error = Remembered::read(&OsFilesystem, folder.path()).unwrap_err();

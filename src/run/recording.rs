@@ -21,12 +21,12 @@ use super::score::Score;
 use super::signals::Signals;
 use super::status::{Picture, Request, Seen, Status};
 use super::thumbnails::Thumbnails;
-use crate::Result;
 use crate::camera::{Event, Frame};
 use crate::device::clock::Clock;
 use crate::device::service::ServiceManager;
 use crate::storage::CheckpointStore;
-use crate::trace::{self, CameraState, Record, Recorder, StopReason};
+use crate::trace::{self, CameraState, DiskLevel, Record, Recorder, StopReason};
+use crate::{Error, Result};
 
 /// How long the end of a run, or of what it had learned, waits for a lesson and a checkpoint that are under way.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(60);
@@ -135,7 +135,10 @@ pub struct Counts {
     pub(super) collapsed: bool,
     pub(super) camera_away_since: Option<Instant>,
     pub(super) calibrated: bool,
-    pub(super) learner_gone: bool,
+    /// Why there is no learner any more.
+    pub(super) learner_gone: Option<String>,
+    /// Pictures that a camera took before this time are not looked at.
+    pub(super) not_before: u64,
     pub(super) stop: bool,
     pub(super) ended: bool,
     pub(super) score: Score,
@@ -157,7 +160,8 @@ impl Default for Counts {
             collapsed: false,
             camera_away_since: None,
             calibrated: false,
-            learner_gone: false,
+            learner_gone: None,
+            not_before: 0,
             stop: false,
             ended: false,
             score: Score::default(),
@@ -217,6 +221,10 @@ impl Recording {
             }
             self.hear_requests();
             self.hear_learner(Duration::ZERO);
+            if let Some(reason) = &self.counts.learner_gone {
+                // Nothing would be learned or kept any more; the next start goes on from the last checkpoint.
+                return Err(Error::Device(reason.clone()));
+            }
             self.hear_camera();
             self.look_at_machine();
             if self.counts.paused_since.is_some() {
@@ -224,6 +232,9 @@ impl Recording {
                 continue;
             }
             match self.feed.next(&self.sampler, self.clock.now().mono_ns, &mut frame)? {
+                Fed::Frame(time) if self.is_too_old(&frame) => {
+                    log::debug!("passed over a picture of {time} ns")
+                }
                 Fed::Frame(time) => self.look(&frame, time)?,
                 Fed::Nothing => {}
                 Fed::End => return Ok(StopReason::EndOfSource),
@@ -231,6 +242,10 @@ impl Recording {
             self.teach();
             self.checkpoint_if_due();
         }
+    }
+
+    fn is_too_old(&self, frame: &Frame) -> bool {
+        matches!(self.feed, Feed::Camera(_)) && frame.monotonic_ns < self.counts.not_before
     }
 
     fn reason_to_stop(&self) -> Option<StopReason> {
@@ -289,6 +304,7 @@ impl Recording {
         self.counts.score.add(record.truth, record.category);
         if record.created
             && let Some(thumbnails) = &mut self.thumbnails
+            && self.recorder.disk_level() == DiskLevel::Ample
         {
             thumbnails.keep(record.category, at, self.live.colours());
         }
@@ -387,7 +403,7 @@ impl Recording {
 
     /// Has a checkpoint written, unless one is being written already.
     pub(super) fn save(&mut self) -> bool {
-        if self.counts.learner_gone || self.learner.is_saving() {
+        if self.counts.learner_gone.is_some() || self.learner.is_saving() {
             return false;
         }
         self.counts.last_checkpoint = Instant::now();
@@ -447,7 +463,7 @@ impl Recording {
     pub(super) fn settle(&mut self, patience: Duration) {
         let deadline = Instant::now() + patience;
         while (self.learner.busy_since().is_some() || self.learner.is_saving())
-            && !self.counts.learner_gone
+            && self.counts.learner_gone.is_none()
             && Instant::now() < deadline
         {
             self.manager.alive();

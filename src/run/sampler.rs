@@ -37,6 +37,13 @@ impl Sampler {
         Self { period, companions, next_sample: None, next_companion: None }
     }
 
+    /// The same place in the source, with another rhythm from the next sample on.
+    #[must_use]
+    pub fn with(self, period: Duration, companions: bool) -> Self {
+        let Self { period, companions, .. } = Self::new(period, companions);
+        Self { period, companions, ..self }
+    }
+
     /// What the frame of this time is wanted for, if it would be sample number `frame`.
     pub fn wants(&mut self, time: u64, frame: u64) -> Wanted {
         let sample = self.next_sample.is_none_or(|from| time >= from);

@@ -13,6 +13,7 @@ use super::status::Status;
 use super::{Run, assembly};
 use crate::camera::Options;
 use crate::config::{EncoderKind, Preset, Settings};
+use crate::encoder::ModelCard;
 use crate::encoder::device::DeviceChoice;
 use crate::learner::update::{LearnerState, Refusal, Times, Update};
 use crate::memory::{LiveMemory, Losses};
@@ -114,6 +115,7 @@ impl Student for Unlucky {
         let update = Update {
             refused: Some(Refusal::LossNotFinite),
             losses: Losses { total: f64::NAN, ..Losses::default() },
+            mean_new_probability: f64::NAN,
             created: 0,
             in_use: 0,
             spread: 0.5,
@@ -193,7 +195,8 @@ fn checkpoint_bytes() -> (Vec<u8>, crate::encoder::Plan) {
         samples,
         keep_window: true,
     };
-    (encode(&live, &learner, &settings.to_toml(), "").unwrap(), network)
+    let card = ModelCard::known().unwrap()[0].to_toml().unwrap();
+    (encode(&live, &learner, &settings.to_toml(), &card).unwrap(), network)
 }
 
 #[test]

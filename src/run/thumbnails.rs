@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::device::clock::Stamp;
-use crate::storage::{OsFilesystem, write_atomically};
+use crate::trace::PendingForget;
 use crate::{Error, Result};
+
+/// The folder's name in the data folder.
+const FOLDER: &str = "thumbnails";
 
 /// The most pictures that are kept: some 100 MB.
 const MOST: usize = 10_000;
@@ -26,7 +29,7 @@ pub struct Thumbnails {
 impl Thumbnails {
     /// Keeps pictures of this size in `data/thumbnails`.
     pub fn open(data: &Path, width: usize, height: usize) -> Result<Self> {
-        let dir = data.join("thumbnails");
+        let dir = data.join(FOLDER);
         std::fs::create_dir_all(&dir).map_err(|error| Error::io(&dir, error))?;
         let kept = std::fs::read_dir(&dir).map_err(|error| Error::io(&dir, error))?.count();
         Ok(Self { dir, width, height, kept })
@@ -55,29 +58,37 @@ impl Thumbnails {
         PngEncoder::new(&mut png)
             .write_image(&small, 64, 64, image::ExtendedColorType::Rgb8)
             .map_err(|error| Error::input(error.to_string()))?;
-        write_atomically(&OsFilesystem, path, &png).map_err(|error| Error::io(path, error))
+        // Whole or not there, but not synced: the live path does not wait for the disk, and a power cut may cost a picture.
+        let unfinished = path.with_extension("tmp");
+        std::fs::write(&unfinished, &png)
+            .and_then(|()| std::fs::rename(&unfinished, path))
+            .map_err(|error| Error::io(path, error))
     }
+}
 
-    /// Removes those that are younger than `last`. Of another boot nobody knows the age: they go, too.
-    pub fn forget(&self, now: Stamp, last: Duration) {
-        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
-        let oldest = (now.mono_ns / 1_000_000_000).saturating_sub(last.as_secs() + 1);
-        let boot = now.boot.to_string();
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let second = name
-                .strip_suffix(".png")
-                .and_then(|name| name.rsplit_once('-'))
-                .filter(|(before, _)| before.ends_with(&boot))
-                .and_then(|(_, second)| second.parse::<u64>().ok());
-            if second.is_none_or(|second| second >= oldest)
-                && let Err(error) = std::fs::remove_file(entry.path())
-            {
-                log::error!(
-                    "{}: a picture that was to be forgotten is still there: {error}",
-                    entry.path().display()
-                );
-            }
+/// Removes the pictures that a `forget` concerns, whether pictures are still being kept or not. Of another boot nobody knows
+/// the age: they go, too.
+pub fn forget(data: &Path, request: &PendingForget) {
+    let Ok(entries) = std::fs::read_dir(data.join(FOLDER)) else { return };
+    // A second more: names hold whole seconds.
+    let span =
+        Duration::try_from_secs_f32(request.last_s).unwrap_or(Duration::MAX).as_secs().saturating_add(2);
+    let oldest = (request.at.mono_ns / 1_000_000_000).saturating_sub(span);
+    let boot = request.at.boot.to_string();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let second = name
+            .strip_suffix(".png")
+            .and_then(|name| name.rsplit_once('-'))
+            .filter(|(before, _)| before.ends_with(&boot))
+            .and_then(|(_, second)| second.parse::<u64>().ok());
+        if second.is_none_or(|second| second >= oldest)
+            && let Err(error) = std::fs::remove_file(entry.path())
+        {
+            log::error!(
+                "{}: a picture that was to be forgotten is still there: {error}",
+                entry.path().display()
+            );
         }
     }
 }

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::assembly::{untaught, with_next_id};
+use super::calibration::Calibrator;
 use super::checkpoint::{self, Restored};
 use super::feed::Feed;
 use super::learning::Job;
 use super::recording::{END_PATIENCE, Recording};
 use super::status::{Request, Snapshot, Wish};
+use super::thumbnails;
 use crate::memory::LiveMemory;
 use crate::trace::{self, Record};
 use crate::{Error, Result};
@@ -48,6 +50,8 @@ impl Recording {
                 let paused_s = since.map_or(0.0, |since| since.elapsed().as_secs_f32());
                 if matches!(self.feed, Feed::Camera(_)) {
                     self.sampler.restart();
+                    // What the camera has at hand was taken while nobody was to look.
+                    self.counts.not_before = self.clock.now().mono_ns;
                 }
                 self.recorder.record(Record::Resume(trace::Resume { by: by.into(), paused_s }));
                 self.status.change(|now| now.paused = false);
@@ -78,11 +82,9 @@ impl Recording {
         let Some(pending) = self.recorder.begin_forget(last)? else {
             return Ok("there is nothing that young to forget".into());
         };
-        self.store.remove_from(pending.from_seq)?;
+        thumbnails::forget(&self.origin.data, &pending);
         self.status.change(Snapshot::forget_what_was_seen);
-        if let Some(thumbnails) = &self.thumbnails {
-            thumbnails.forget(self.clock.now(), last);
-        }
+        self.store.remove_from(pending.from_seq)?;
         self.ring.clear(self.next_frame);
         self.sampler.restart();
         let restored = self.return_to_checkpoint()?;
@@ -100,20 +102,24 @@ impl Recording {
         let next_id = self.live.memory.next_id();
         let (memory, control, learner, name) = match self.store.load_newest()? {
             Some((file, bytes)) => {
-                let Restored { live, learner } =
+                let Restored { live, learner, .. } =
                     checkpoint::decode(&file.path, &bytes, &self.origin.settings.plan()?)?;
-                let memory = live.memory;
-                (memory, live.control, learner, format!("checkpoint {}", file.number))
+                self.live.calibrator = live.calibrator;
+                self.counts.calibrated = live.header.calibrated;
+                (live.memory, live.control, learner, format!("checkpoint {}", file.number))
             }
             None => {
                 let prototypes = self.live.memory.prototypes();
                 let memory = LiveMemory::new(prototypes.slots(), prototypes.dimension())?;
                 let learner = untaught(&self.origin)?;
+                // The embeddings it has gathered are of frames that are forgotten.
+                let calibrator = self.origin.calibrate.then(|| Calibrator::new(prototypes.dimension()));
+                self.live.calibrator = calibrator;
+                self.counts.calibrated = false;
                 (memory, learner.control, learner, "its beginning".to_owned())
             }
         };
         self.live.memory = with_next_id(&memory, next_id)?;
-        self.counts.calibrated = false;
         self.learner.give(Job::Restore(Box::new(learner)))?;
         // The thread is idle, so it answers at once.
         self.hear_learner(END_PATIENCE);

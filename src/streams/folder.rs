@@ -1,6 +1,7 @@
 //! Labelled pictures in folders: `class/picture`, or `group/class/picture` where classes have super-classes.
 //!
-//! A folder that has `train`, `val` or `test` inside is split by them; any other serves every split as it is. Pictures (JPEG,
+//! A folder that has `train`, `val` or `test` inside is split by them, and has no others; any other folder serves every split
+//! as it is. Pictures (JPEG,
 //! PNG) are cut about their middle to the wanted proportions and resized.
 
 use std::path::{Path, PathBuf};
@@ -15,8 +16,7 @@ use crate::{Error, Result};
 
 /// Reads a tree of pictures.
 pub fn load(folder: &Path, split: Split, shape: Shape) -> Result<ImageSet> {
-    let split_folder = folder.join(split.to_string());
-    let root = if split_folder.is_dir() { split_folder } else { folder.to_path_buf() };
+    let root = split_folder(folder, split)?;
     let mut set = ImageSet::new(shape);
     let (folders, _) = entries(&root)?;
     for (group, folder) in folders.iter().enumerate() {
@@ -38,6 +38,21 @@ pub fn load(folder: &Path, split: Split, shape: Shape) -> Result<ImageSet> {
         )));
     }
     Ok(set)
+}
+
+/// Where the pictures of a split are.
+fn split_folder(folder: &Path, split: Split) -> Result<PathBuf> {
+    let place = |split: Split| folder.join(split.to_string());
+    let there: Vec<Split> =
+        [Split::Train, Split::Val, Split::Test].into_iter().filter(|split| place(*split).is_dir()).collect();
+    match there.first() {
+        None => Ok(folder.to_path_buf()),
+        Some(_) if there.contains(&split) => Ok(place(split)),
+        Some(other) => Err(Error::input(format!(
+            "{}: is split and has no folder `{split}`; make one, or ask for --split {other}",
+            folder.display()
+        ))),
+    }
 }
 
 fn push(set: &mut ImageSet, class: &Path, group: Option<usize>, pictures: &[PathBuf]) -> Result<()> {

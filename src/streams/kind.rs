@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::coil::{self, VideoStream};
-use super::mnist::{self, ImbalancedStream};
+use super::mnist::{self, Digits, ImbalancedStream};
 use super::rooms::{self, RoomsStream};
 use super::{Episode, ImageSet, LearningStream, Roaming, RoamingStream, Split, folder, omniglot};
 use crate::config::{Preset, Settings};
@@ -52,14 +52,25 @@ impl StreamKind {
         }
     }
 
-    /// What is learned from, with pictures of the settings' size; the labels stay behind. `digits` is the share of digits of
-    /// the imbalance stream.
+    /// The settings of a file, or none, over those that suit the stream.
+    pub fn settings(self, file: Option<&Path>) -> Result<Settings> {
+        Settings::load_adjusted(Some(self.preset()), file, |settings| {
+            if self == Self::Objects {
+                // A window is a whole episode, as with Omniglot, whose sampler it is.
+                let frames = Roaming::OMNIGLOT.frames();
+                (settings.window, settings.stride, settings.slots) = (frames, frames, frames);
+            }
+        })
+    }
+
+    /// What is learned from, with pictures of the settings' size; the labels stay behind. `digits` are those of the imbalance
+    /// stream.
     pub fn learning(
         self,
         data: Option<&Path>,
         settings: &Settings,
         shape: Shape,
-        digits: f32,
+        digits: Digits,
     ) -> Result<Box<dyn LearningStream>> {
         let seed = settings.seed;
         let roaming = |set, roaming| RoamingStream { set, roaming, seed };
@@ -73,8 +84,8 @@ impl StreamKind {
                 let set = fitting(omniglot::load(&folder.join("omniglot"), Split::Train)?, shape)?;
                 Box::new(ImbalancedStream {
                     characters: roaming(set, Roaming::OMNIGLOT),
-                    digits: mnist::load(&folder.join("mnist"), Split::Train)?,
-                    share: digits,
+                    digits: digits.among(mnist::load(&folder.join("mnist"), Split::Train)?)?,
+                    share: digits.share,
                 })
             }
             Self::Objects => {

@@ -86,6 +86,31 @@ fn read_idx(path: &Path, item: &[usize]) -> Result<Vec<u8>> {
     Ok(content)
 }
 
+/// Which digits crowd out the characters, and how much.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Digits {
+    /// Probability that a frame shows a digit.
+    pub share: f32,
+    /// The only digit that is shown; all ten otherwise.
+    pub only: Option<u8>,
+}
+
+impl Digits {
+    /// The pictures of these digits.
+    pub fn among(&self, all: ImageSet) -> Result<ImageSet> {
+        let Some(only) = self.only else { return Ok(all) };
+        let name = only.to_string();
+        let Some(class) = all.classes().iter().find(|class| class.name == name) else {
+            return Err(Error::input(format!("there is no digit {only}")));
+        };
+        let mut set = ImageSet::new(all.shape());
+        let pixels: Vec<u8> =
+            class.images.clone().flat_map(|image| all.image(image).iter().copied()).collect();
+        set.push(name, None, &pixels)?;
+        Ok(set)
+    }
+}
+
 /// Omniglot's windows with digits in between.
 #[derive(Debug)]
 pub struct ImbalancedStream {

@@ -18,6 +18,7 @@ use std::fmt;
 
 pub use images::{Class, ImageSet};
 pub use kind::{LabelledSet, StreamKind};
+pub use mnist::Digits;
 pub use roaming::{Episode, Roaming};
 
 use crate::Result;

@@ -6,6 +6,9 @@
 //! super-category), so contexts share groups but not classes. Data without groups is dealt out: no two contexts share a
 //! class while there are enough of them.
 //!
+//! Two quirks of the released code are left out. Its short episodes are padded with frames that count in batch norm alone;
+//! here they are short. It shuffles the classes of all super-classes but the last; here of all.
+//!
 //! Episode number n is a function of (seed, n) alone.
 
 use std::collections::BTreeMap;

@@ -32,6 +32,8 @@ pub struct PendingForget {
     pub until_seq: u64,
     /// How far back was asked for, in seconds.
     pub last_s: f32,
+    /// When it was asked for.
+    pub at: Stamp,
 }
 
 /// The intent that an interrupted `forget` left, if there is one.
@@ -51,14 +53,20 @@ pub(super) fn read_pending(fs: &dyn Filesystem, dir: &Path) -> Result<Option<Pen
 
 impl Log {
     /// Decides what to forget and notes it durably. `None` if nothing is that young. All records must be appended;
-    /// they are synced first.
+    /// they are synced first. What an earlier one had decided on and could not finish is included.
     pub(super) fn begin_forget(&mut self, now: Stamp, last: Duration) -> Result<Option<PendingForget>> {
         self.sync().map_err(|e| Error::io(&self.dir, e))?;
         let segments = segment::list(&*self.fs, &self.dir)?;
         let from_seq =
             age::first_younger(&*self.fs, &segments, &now, last).map_err(|e| Error::io(&self.dir, e))?;
-        let Some(from_seq) = from_seq else { return Ok(None) };
-        let pending = PendingForget { from_seq, until_seq: self.durable_seq(), last_s: last.as_secs_f32() };
+        let unfinished = read_pending(&*self.fs, &self.dir)?;
+        let Some(from_seq) = from_seq else { return Ok(unfinished) };
+        let mut last_s = last.as_secs_f32();
+        if let Some(earlier) = &unfinished {
+            last_s = last_s.max(earlier.last_s + seconds_between(&earlier.at, &now));
+        }
+        let from_seq = unfinished.map_or(from_seq, |earlier| from_seq.min(earlier.from_seq));
+        let pending = PendingForget { from_seq, until_seq: self.durable_seq(), last_s, at: now };
         let text = serde_json::to_vec(&pending).map_err(|e| Error::input(e.to_string()))?;
         let path = self.pending_path();
         write_atomically(&*self.fs, &path, &text).map_err(|e| Error::io(&path, e))?;
@@ -88,7 +96,7 @@ impl Log {
             self.continue_segment(segment, len).map_err(|e| Error::io(path, e))?;
         }
         if !announced {
-            let PendingForget { from_seq, until_seq, last_s } = pending;
+            let PendingForget { from_seq, until_seq, last_s, .. } = pending;
             self.append(now, Record::Forget(Forget { last_s, from_seq, until_seq, removed }));
             self.sync().map_err(|e| Error::io(&self.dir, e))?;
         }
@@ -143,6 +151,11 @@ impl Log {
         })?;
         Ok(found)
     }
+}
+
+/// How much earlier a moment of the same boot was; of another boot that is unknown, and its pictures go anyway.
+fn seconds_between(earlier: &Stamp, now: &Stamp) -> f32 {
+    Duration::from_nanos(now.mono_ns.saturating_sub(earlier.mono_ns)).as_secs_f32()
 }
 
 impl PendingForget {

@@ -1,7 +1,7 @@
 //! The log of a training run: `log.jsonl`, one JSON object a line.
 //!
 //! Every line has `type` and `window` (windows done). Version 1:
-//! - `start`: `version`, `program`, `stream`, `seed`, `settings` (the ones that differ from the preset's, as TOML text)
+//! - `start`: `version`, `program`, `stream`, `seed`, `settings` (all of them, as TOML text)
 //! - `window`: `frames`, `loss`, `self_supervised`, `entropy`, `creation`, `mean_creation`, `created` (categories
 //!   founded), `in_use` (slots), `spread`, `gradient_norm`, `inv_tau`, `beta`, `gamma`, `seconds`, `refused` (why, or
 //!   null)
@@ -9,8 +9,8 @@
 //!   `categories`, `classes`; fractions, not percent
 //! - `end`: `seconds` of all windows
 //!
-//! A run that goes on from a checkpoint first removes the lines that are younger than it, so the log reads as that of a run
-//! that never stopped.
+//! A run that goes on from a checkpoint first removes the lines that are younger than it, and the end of a run that is made
+//! longer, so the log reads as that of a run that never stopped.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use super::Step;
 use crate::eval::episodes::Scores;
 use crate::memory::Control;
+use crate::storage::{OsFilesystem, write_atomically};
 use crate::streams::Split;
 use crate::{Error, Result};
 
@@ -35,7 +36,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log of a run of which `windows` windows count; lines of later ones, or torn ones, are removed.
+    /// Opens the log of a run of which `windows` windows count; lines of later ones, torn ones and its end are removed.
     pub fn open(path: &Path, windows: u64) -> Result<Self> {
         let old = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -43,13 +44,15 @@ impl Log {
             Err(error) => return Err(Error::io(path, error)),
         };
         let counts = |line: &&str| {
-            let parsed: Option<Value> = serde_json::from_str(line).ok();
-            parsed.and_then(|line| line.get("window")?.as_u64()).is_some_and(|window| window <= windows)
+            let Ok(line) = serde_json::from_str::<Value>(line) else { return false };
+            line["type"] != "end" && line["window"].as_u64().is_some_and(|window| window <= windows)
         };
         let kept: String = old.lines().filter(counts).flat_map(|line| [line, "\n"]).collect();
         let io = |error| Error::io(path, error);
-        let mut file = BufWriter::new(File::create(path).map_err(io)?);
-        file.write_all(kept.as_bytes()).map_err(io)?;
+        if kept != old || old.is_empty() {
+            write_atomically(&OsFilesystem, path, kept.as_bytes()).map_err(io)?;
+        }
+        let file = BufWriter::new(File::options().append(true).open(path).map_err(io)?);
         Ok(Self { path: path.to_path_buf(), file })
     }
 

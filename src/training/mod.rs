@@ -18,6 +18,7 @@ use crate::encoder::card::{InputScaling, ModelCard};
 use crate::encoder::inference::{Folded, Inference};
 use crate::encoder::{Parameters, Plan, Statistics, TrainingEncoder};
 use crate::learner::update::{Learner, Update};
+use crate::memory::Control;
 use crate::run::calibration::Calibrator;
 use crate::streams::LearningStream;
 use crate::views::Views;
@@ -30,6 +31,8 @@ pub struct Training<'a> {
     plan: Plan,
     /// What the weights will be called in files.
     card: ModelCard,
+    /// What is learned from, in words: a run goes on with the same.
+    stream: String,
     maker: WindowMaker<'a>,
     window: ViewedWindow,
     /// Windows done, applied or refused.
@@ -59,8 +62,12 @@ pub struct Beginning {
     pub parameters: Parameters,
     /// Its running statistics.
     pub statistics: Statistics,
+    /// 1/τ, β, γ.
+    pub control: Control,
     /// What the weights will be called in files; its scaling is applied to the pictures.
     pub card: ModelCard,
+    /// What is learned from, in words.
+    pub stream: String,
 }
 
 impl<'a> Training<'a> {
@@ -71,8 +78,9 @@ impl<'a> Training<'a> {
         encoder: Box<dyn TrainingEncoder + Send>,
         stream: &'a dyn LearningStream,
     ) -> Result<Self> {
-        let Beginning { plan, parameters, statistics, card } = beginning;
-        let learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
+        let Beginning { plan, parameters, statistics, control, card, stream: name } = beginning;
+        let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
+        learner.state.control = control;
         let views = Views::new(settings.views, settings.augmentation.recipe(), plan.image, settings.seed)?;
         let maker = WindowMaker { stream, views, scaling: card.input.clone() };
         Ok(Self {
@@ -80,6 +88,7 @@ impl<'a> Training<'a> {
             settings,
             plan,
             card,
+            stream: name,
             maker,
             window: ViewedWindow::default(),
             windows: 0,

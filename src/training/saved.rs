@@ -1,9 +1,9 @@
 //! A training run in a file, and back.
 //!
 //! The file is a checkpoint of the [learner](crate::learner::saved) with the model's card, so every other command reads
-//! it as a weight file. Three header entries are the run's own: `train.windows`, `train.running` (seconds) and
-//! `train.settings` (TOML). A run goes on with its own settings only, but for its length and the fall of its learning rates:
-//! a run may be made longer, or brought to an end.
+//! it as a weight file. Four header entries are the run's own: `train.windows`, `train.running` (seconds), `train.stream` and
+//! `train.settings` (TOML). A run goes on with its own network, stream and settings only, but for its length and the fall of
+//! its learning rates: a run may be made longer, or brought to an end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::Training;
 use crate::config::Settings;
+use crate::encoder::ModelCard;
 use crate::learner::saved;
 use crate::tensors::{self, TensorFile};
 use crate::{Error, Result};
@@ -18,6 +19,7 @@ use crate::{Error, Result};
 const CARD: &str = "card";
 const WINDOWS: &str = "train.windows";
 const RUNNING: &str = "train.running";
+const STREAM: &str = "train.stream";
 const SETTINGS: &str = "train.settings";
 
 impl Training<'_> {
@@ -28,6 +30,7 @@ impl Training<'_> {
         header.insert(CARD.to_owned(), self.card.to_toml()?);
         header.insert(WINDOWS.to_owned(), self.windows.to_string());
         header.insert(RUNNING.to_owned(), self.running.as_secs_f64().to_string());
+        header.insert(STREAM.to_owned(), self.stream.clone());
         header.insert(SETTINGS.to_owned(), self.settings.to_toml());
         tensors::serialize(&named, header)
     }
@@ -45,7 +48,7 @@ impl Training<'_> {
     /// Goes on from such bytes; `path` is only used in messages.
     ///
     /// # Errors
-    /// If they are those of another network or of a run with other settings.
+    /// If they are those of another network, or of a run on another stream or with other settings.
     pub fn resume(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
         let file = TensorFile::parse(path, bytes)?;
         let entry = |name: &str| {
@@ -61,6 +64,23 @@ impl Training<'_> {
             return Err(Error::input(format!(
                 "{}: the run was started with other settings; give the same ones, or another --out folder",
                 path.display()
+            )));
+        }
+        let stream = entry(STREAM)?;
+        if *stream != self.stream {
+            return Err(Error::input(format!(
+                "{}: the run learns from {stream} and not from {}; give the same stream, or another --out folder",
+                path.display(),
+                self.stream
+            )));
+        }
+        let card = ModelCard::parse(entry(CARD)?, &format!("in {}", path.display()))?;
+        if !card.is_of_same_network(&self.card) {
+            return Err(Error::input(format!(
+                "{}: the run began with other weights ({}), whose pixels are scaled in another way; give the same \
+                 --weights, or another --out folder",
+                path.display(),
+                card.source
             )));
         }
         let number = |name: &str| -> Result<f64> {

@@ -3,15 +3,18 @@
 //! The stream is Y4M, known by its first bytes, or raw red-green-blue pixels of the size given by `--resolution`. It is
 //! the way in for CSI cameras (GStreamer) and video files (ffmpeg). A command runs in a process group of its own, which
 //! is ended with the source; what it says on standard error goes to the log, and its last line into the message if it
-//! fails.
+//! fails. Reading never waits longer than a moment: a program that falls silent is noticed, and can be ended.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Counters, Frame, Kind, Next, Options, Source, y4m};
@@ -20,6 +23,12 @@ use crate::{Error, Result};
 
 #[cfg(test)]
 mod tests;
+
+/// The longest that one attempt to read waits.
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+
+/// How long the first bytes may take: a camera's program has a sensor to start.
+const BEGINNING: Duration = Duration::from_secs(20);
 
 /// How often an ending program is looked at, 20 ms apart.
 const PATIENCE: usize = 100;
@@ -34,7 +43,11 @@ pub(super) struct Pipe {
     live: bool,
     next: u64,
     counters: Counters,
+    /// The line before a Y4M frame, as far as it has come.
+    line: Vec<u8>,
+    /// The frame's bytes, and how many of them have come; none before it has begun.
     bytes: Vec<u8>,
+    filled: Option<usize>,
 }
 
 /// How the frames are written.
@@ -47,6 +60,8 @@ enum Pixels {
 /// What reading one frame's bytes came to.
 enum Bytes {
     Whole,
+    /// The rest has not come yet.
+    NotYet,
     /// The stream ended before this frame began.
     End,
     /// The stream ended within this frame.
@@ -57,12 +72,14 @@ impl Pipe {
     /// Starts a command of the shell.
     pub(super) fn command(command: &str, options: &Options) -> Result<Self> {
         let (program, output) = Program::start(command)?;
-        Self::new(format!("pipe:{command}"), Box::new(output), Some(program), options)
+        Self::new(format!("pipe:{command}"), Box::new(Patient(output)), Some(program), options)
     }
 
     /// Reads standard input.
     pub(super) fn standard_input(options: &Options) -> Result<Self> {
-        Self::new("-".to_owned(), Box::new(std::io::stdin()), None, options)
+        // Not the standard library's: its own buffer would hide from `poll` what has come.
+        let input = io::stdin().as_fd().try_clone_to_owned().map_err(|error| Error::io("-", error))?;
+        Self::new("-".to_owned(), Box::new(Patient(File::from(input))), None, options)
     }
 
     pub(super) fn new(
@@ -74,9 +91,12 @@ impl Pipe {
         let mut input = input;
         let mut start = Vec::new();
         let magic_length = y4m::MAGIC.len() as u64;
-        (&mut input).take(magic_length).read_to_end(&mut start).map_err(|error| Error::io(&name, error))?;
+        begin(&name, || {
+            let missing = magic_length - start.len() as u64;
+            (&mut input).take(missing).read_to_end(&mut start)
+        })?;
         let (empty, magic) = (start.is_empty(), start == y4m::MAGIC);
-        let input: Box<dyn Read + Send> = Box::new(std::io::Cursor::new(start).chain(input));
+        let input: Box<dyn Read + Send> = Box::new(io::Cursor::new(start).chain(input));
         let mut reader = BufReader::with_capacity(1 << 16, input);
         let pixels = match options.resolution {
             _ if magic => Pixels::Y4m(y4m::parse(&line(&mut reader, &name)?)?),
@@ -110,7 +130,9 @@ impl Pipe {
             live: options.live_pipe,
             next: 0,
             counters: Counters::default(),
+            line: Vec::new(),
             bytes: Vec::new(),
+            filled: None,
         })
     }
 
@@ -121,28 +143,56 @@ impl Pipe {
         }
     }
 
-    /// Reads the bytes of the next frame into `self.bytes`.
-    fn read(&mut self) -> std::io::Result<Bytes> {
-        if self.reader.fill_buf()?.is_empty() {
-            return Ok(Bytes::End);
+    /// Reads on in the next frame, into `self.bytes`.
+    fn read(&mut self) -> io::Result<Bytes> {
+        match self.read_on() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Bytes::NotYet),
+            outcome => outcome,
         }
-        let length = match self.pixels {
-            Pixels::Rgb { width, height } => width * height * 3,
-            Pixels::Y4m(header) => {
-                let mut line = Vec::new();
-                (&mut self.reader).take(y4m::LONGEST_LINE as u64).read_until(b'\n', &mut line)?;
-                if !line.starts_with(b"FRAME") || !line.ends_with(b"\n") {
-                    let text = format!("after frame {} no other follows, but something else", self.next);
-                    return Err(std::io::Error::new(ErrorKind::InvalidData, text));
-                }
-                header.planes.bytes().unwrap_or(0)
+    }
+
+    fn read_on(&mut self) -> io::Result<Bytes> {
+        let mut filled = match self.filled {
+            Some(filled) => filled,
+            None => {
+                let Some(length) = self.begin_frame()? else { return Ok(Bytes::End) };
+                self.bytes.resize(length, 0);
+                0
             }
         };
-        self.bytes.resize(length, 0);
-        match self.reader.read_exact(&mut self.bytes) {
-            Ok(()) => Ok(Bytes::Whole),
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(Bytes::Torn),
-            Err(error) => Err(error),
+        while filled < self.bytes.len() {
+            self.filled = Some(filled);
+            match self.reader.read(&mut self.bytes[filled..]) {
+                Ok(0) => return Ok(Bytes::Torn),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.filled = None;
+        Ok(Bytes::Whole)
+    }
+
+    /// The length of the frame that follows; none at the stream's end.
+    fn begin_frame(&mut self) -> io::Result<Option<usize>> {
+        match self.pixels {
+            Pixels::Rgb { width, height } => {
+                let ended = self.reader.fill_buf()?.is_empty();
+                Ok((!ended).then_some(width * height * 3))
+            }
+            Pixels::Y4m(header) => {
+                let room = y4m::LONGEST_LINE.saturating_sub(self.line.len());
+                (&mut self.reader).take(room as u64).read_until(b'\n', &mut self.line)?;
+                if self.line.is_empty() {
+                    return Ok(None);
+                }
+                let line = std::mem::take(&mut self.line);
+                if !line.starts_with(b"FRAME") || !line.ends_with(b"\n") {
+                    let text = format!("after frame {} no other follows, but something else", self.next);
+                    return Err(io::Error::new(ErrorKind::InvalidData, text));
+                }
+                Ok(Some(header.planes.bytes().unwrap_or(0)))
+            }
         }
     }
 
@@ -174,6 +224,7 @@ impl Source for Pipe {
 
     fn next(&mut self, frame: &mut Frame) -> Result<Next> {
         match self.read().map_err(|error| Error::io(&self.name, error))? {
+            Bytes::NotYet => return Ok(Next::Nothing),
             Bytes::End => return self.end(),
             Bytes::Torn => {
                 self.counters.corrupt += 1;
@@ -210,6 +261,7 @@ impl Source for Pipe {
         while self.next < sequence {
             match self.read().map_err(|error| Error::io(&self.name, error))? {
                 Bytes::Whole => self.next += 1,
+                Bytes::NotYet => {}
                 Bytes::End | Bytes::Torn => {
                     return Err(Error::input(format!(
                         "{} ends after {} frames and cannot go on at frame {sequence}; was it the recording of this run?",
@@ -219,6 +271,10 @@ impl Source for Pipe {
             }
         }
         Ok(())
+    }
+
+    fn goes_back(&self) -> bool {
+        false
     }
 
     fn rate(&self) -> Option<f64> {
@@ -238,11 +294,40 @@ impl std::fmt::Debug for Pipe {
 
 fn line(reader: &mut impl BufRead, name: &str) -> Result<String> {
     let mut line = Vec::new();
-    reader
-        .take(y4m::LONGEST_LINE as u64)
-        .read_until(b'\n', &mut line)
-        .map_err(|error| Error::io(name, error))?;
+    begin(name, || {
+        let room = y4m::LONGEST_LINE.saturating_sub(line.len());
+        reader.take(room as u64).read_until(b'\n', &mut line)
+    })?;
     Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Repeats what reads a stream's beginning until it is there, but not for ever. What has come meanwhile is kept by `read`.
+fn begin<T>(name: &str, mut read: impl FnMut() -> io::Result<T>) -> Result<T> {
+    let until = Instant::now() + BEGINNING;
+    loop {
+        match read() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if Instant::now() >= until {
+                    let seconds = BEGINNING.as_secs();
+                    return Err(Error::Device(format!("{name}: nothing came within {seconds} seconds")));
+                }
+            }
+            outcome => return outcome.map_err(|error| Error::io(name, error)),
+        }
+    }
+}
+
+/// Reads what there is, and does not wait longer than a moment for it.
+struct Patient<R>(R);
+
+impl<R: Read + AsFd> Read for Patient<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // An end of the stream is something to read, too.
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&MOMENT))? {
+            0 => Err(ErrorKind::WouldBlock.into()),
+            _ => self.0.read(buffer),
+        }
+    }
 }
 
 /// A running command and the last thing that it said.

@@ -73,7 +73,7 @@ pub struct Update {
     pub mean_u_hat: f32,
     /// The categories that live in the live memory.
     pub categories: u32,
-    /// The standard deviation of the normalised embeddings: near 0 all frames look alike to the encoder.
+    /// How far the normalised embeddings spread: 1 everywhere alike, near 0 all frames look alike to the encoder.
     #[serde(with = "number")]
     pub collapse: f32,
     /// The length of the gradient.
@@ -138,6 +138,8 @@ pub enum SkipReason {
     GradientNotFinite,
     /// The gradient was much too long.
     GradientTooLong,
+    /// It could not be computed; the log says why.
+    Failed,
     /// A reason of a later version.
     #[serde(other)]
     Unknown,
@@ -148,7 +150,7 @@ pub enum SkipReason {
 pub struct Collapse {
     /// Whether they have.
     pub collapsed: bool,
-    /// The standard deviation of the normalised embeddings.
+    /// How far the normalised embeddings spread, from 0 to 1.
     #[serde(with = "number")]
     pub level: f32,
     /// Below which it counts as collapsed.

@@ -104,6 +104,24 @@ fn forgetting_again_further_back_works() {
     assert!(summary.is_whole());
 }
 
+#[test]
+fn what_one_forget_decided_and_did_not_finish_the_next_one_includes() {
+    let fs = Simulated::default();
+    let mut log = recording(&fs);
+    let first = log.begin_forget(now(), TEN_MINUTES).unwrap().unwrap();
+    // Nothing came of it. A minute later somebody asks for the last five minutes.
+    let later = at(10 * 60 + 19 * 30 + 15 + 60);
+    let second = log.begin_forget(later, Duration::from_secs(300)).unwrap().unwrap();
+    assert_eq!((second.from_seq, second.until_seq), (first.from_seq, 42));
+    assert_eq!(second.last_s, 660.0, "pictures of the first one's time go, too");
+    assert_eq!(log.finish_forget(later).unwrap(), 20);
+    check_forgotten(&fs, "both");
+    // And if nothing is as young as asked for, the first is still to be finished.
+    let mut log = recording(&Simulated::default());
+    let first = log.begin_forget(now(), TEN_MINUTES).unwrap();
+    assert_eq!(log.begin_forget(at(100_000), TEN_MINUTES).unwrap(), first);
+}
+
 /// Run, fail at step N, restart, finish, check; N + 1, until it passes.
 #[test]
 fn a_failure_at_any_step_is_made_good_after_a_restart() {
