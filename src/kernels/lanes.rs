@@ -40,6 +40,7 @@ pub(super) trait InstructionSet {
 
 /// Plain arrays: what the other instruction sets are compared with, and all that an unknown machine has.
 #[derive(Clone, Copy)]
+#[cfg_attr(target_arch = "aarch64", allow(dead_code))]
 pub(super) struct Array<const N: usize>([f32; N]);
 
 impl<const N: usize> Lanes for Array<N> {

@@ -4,32 +4,29 @@
 //! one at run time. On aarch64 the baseline already has NEON and fused multiply-add. The compiler's vectoriser does
 //! the rest: bodies are written over fixed-size blocks so that it can.
 
-/// The widest instruction set that a kernel may use here.
+/// The widest instruction set that a kernel may use on this x86-64 machine. Other architectures have their baseline alone.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// What every machine of this architecture has (SSE2 on x86-64, NEON on aarch64).
+    /// What every one has: SSE2.
     Baseline,
-    /// x86-64 with AVX2 and FMA.
-    #[cfg(target_arch = "x86_64")]
+    /// AVX2 and FMA.
     Avx2,
-    /// x86-64 with AVX-512 F and VL.
-    #[cfg(target_arch = "x86_64")]
+    /// AVX-512 F and VL.
     Avx512,
 }
 
 /// The level of this machine. The standard library caches the detection: this is two loads.
+#[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn level() -> Level {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
-            return Level::Avx512;
-        }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            return Level::Avx2;
-        }
+    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+        Level::Avx512
+    } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        Level::Avx2
+    } else {
+        Level::Baseline
     }
-    Level::Baseline
 }
 
 /// Whether the baseline has a fused multiply-add; without one `mul_add` would call a slow library routine.
@@ -41,7 +38,7 @@ pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Defines a function whose body is compiled for every [`Level`] and dispatched at run time.
+/// Defines a function whose body is compiled for every instruction set and dispatched at run time.
 ///
 /// The body sees a constant `FMA` that says whether [`fma`] fuses. It must be safe code.
 macro_rules! vectorised {
