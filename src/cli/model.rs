@@ -1,12 +1,14 @@
 //! `oupn-edge model …`: weights taken in from other programs, and weight files explained.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::encoder::{TensorSpec, Weights};
-use crate::{Error, Result};
+use crate::learner::saved::{learned_control, put_control};
+use crate::{Error, Result, tensors};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Model {
@@ -56,7 +58,12 @@ pub(super) fn run(command: Model) -> Result<()> {
                 )));
             }
             let weights = Weights::read_with_card(&file, card.card.as_deref())?;
-            weights.write(&out)?;
+            let (mut named, mut metadata) = (BTreeMap::new(), HashMap::new());
+            weights.put(&mut named, &mut metadata)?;
+            if let Some(control) = learned_control(&file)? {
+                put_control(&control, &mut named, &mut metadata);
+            }
+            tensors::write(&out, &named, metadata)?;
             super::print(&format!("{}written     {}\n", summary(&weights)?, out.display()))
         }
         Model::Info(Info { file, json, card }) => {

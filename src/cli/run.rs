@@ -176,12 +176,14 @@ fn suit_a_device(settings: &mut Settings) {
     settings.beta_learning_rate *= 10.0;
 }
 
-/// What keeps a warm start from being unlearned: real second looks, gentle augmentation, small steps, the statistics that
-/// the weights were made with.
+/// What keeps a warm start from being unlearned: real second looks, gentle augmentation, the statistics that the weights were
+/// made with, and small steps that get smaller. At a constant rate what is gained by the fiftieth update is lost again, and
+/// more, by the two hundredth (RESULTS.md).
 fn suit_a_warm_start(settings: &mut Settings, card: &ModelCard) {
     settings.views = Pairing::NextFrame;
     settings.augmentation = Augmentation::Mild;
     settings.learning_rate = 1e-5;
+    settings.rate_drops = vec![50, 100];
     settings.norm_statistics = NormMode::Running;
     settings.image_height = card.input.size;
     settings.image_width = card.input.size;

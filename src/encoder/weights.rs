@@ -67,13 +67,16 @@ impl Weights {
         Ok(Self { card, parameters, statistics })
     }
 
-    /// Writes one safetensors file, card included.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        let mut named = BTreeMap::new();
-        put(&self.parameters, &mut named);
-        put(&self.statistics, &mut named);
-        let metadata = HashMap::from([(CARD.to_owned(), self.card.to_toml()?)]);
-        tensors::write(path, &named, metadata)
+    /// Adds them to what a file will hold, card included.
+    pub fn put(
+        &self,
+        tensors: &mut BTreeMap<String, Tensor>,
+        metadata: &mut HashMap<String, String>,
+    ) -> Result<()> {
+        put(&self.parameters, tensors);
+        put(&self.statistics, tensors);
+        metadata.insert(CARD.to_owned(), self.card.to_toml()?);
+        Ok(())
     }
 }
 
