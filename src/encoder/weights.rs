@@ -11,7 +11,7 @@ use std::path::Path;
 use super::card::ModelCard;
 use super::parameters::{FlatTensors, TensorSpec};
 use super::{Parameters, Statistics, pth};
-use crate::tensors::{self, Tensor, TensorFile};
+use crate::tensors::{Tensor, TensorFile};
 use crate::{Error, Result};
 
 /// Metadata entry that holds the card.
