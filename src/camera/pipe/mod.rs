@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Counters, Frame, Kind, Next, Options, Source, y4m};
@@ -322,10 +323,12 @@ struct Patient<R>(R);
 
 impl<R: Read + AsFd> Read for Patient<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // An end of the stream is something to read, too.
-        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&MOMENT))? {
-            0 => Err(ErrorKind::WouldBlock.into()),
-            _ => self.0.read(buffer),
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&MOMENT)) {
+            // A signal, such as one that pauses the recording, is no fault of the program's.
+            Ok(0) | Err(Errno::INTR) => Err(ErrorKind::WouldBlock.into()),
+            // An end of the stream is something to read, too.
+            Ok(_) => self.0.read(buffer),
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -114,19 +114,14 @@ proptest! {
 #[test]
 fn a_program_that_falls_silent_is_noticed_and_ended() {
     // A frame and a half, in pieces, and then nothing.
-    let command = "printf 'YUV4MPEG2 W2 H1 F10:1 Cmono XCOLORRANGE=FULL\\nFR'; sleep 0.7; printf 'AME\\nabFRAME\\nc'; sleep 1000";
-    let start = Instant::now();
+    let command = "printf 'YUV4MPEG2 W2 H1 F10:1 Cmono XCOLORRANGE=FULL\\nFR'; sleep 0.7; printf 'AME\\nabFRAME\\nc'; sleep infinity";
     let mut source = pipe(command, None).unwrap();
     let mut frame = Frame::default();
-    let mut silent = 0;
-    while source.next(&mut frame).unwrap() == Next::Nothing {
-        silent += 1;
-    }
-    assert!(silent > 0, "the first frame was waited for in one piece");
+    while source.next(&mut frame).unwrap() == Next::Nothing {}
     assert_eq!(frame.rgb, b"aaabbb");
     for _ in 0..2 {
         assert_eq!(source.next(&mut frame).unwrap(), Next::Nothing);
     }
+    // Waited for, it would never come to an end.
     drop(source);
-    assert!(start.elapsed() < Duration::from_secs(500), "it was waited for to its end");
 }
