@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use oupn_edge::memory::{
-    Control, LiveMemory, Noise, Prototypes, PseudoLabel, Rules, Variant, Window, WindowInput,
+    Control, EntropyOf, LiveMemory, Noise, Prototypes, PseudoLabel, Rules, Variant, Window, WindowInput,
 };
 
 const CONTROL: Control = Control { inv_tau: 10.0, beta: -7.0, gamma: 1.0 };
@@ -18,6 +18,7 @@ fn rules(symmetric: bool) -> Rules {
         threshold: 0.5,
         prior_mean: 0.6,
         entropy_weight: 0.0,
+        entropy_of: EntropyOf::All,
         creation_weight: 0.3,
         pseudo_label: if symmetric { PseudoLabel::OneHot } else { PseudoLabel::Soft { ratio: 0.2 } },
         straight_through: symmetric,

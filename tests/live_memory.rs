@@ -6,7 +6,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use oupn_edge::memory::{Control, LiveMemory, Prototypes, PseudoLabel, Rules, Variant, Window, WindowInput};
+use oupn_edge::memory::{
+    Control, EntropyOf, LiveMemory, Prototypes, PseudoLabel, Rules, Variant, Window, WindowInput,
+};
 use proptest::prelude::*;
 
 /// The system's allocator, counting this thread's requests.
@@ -39,6 +41,7 @@ fn rules(variant: Variant) -> Rules {
         threshold: 0.5,
         prior_mean: 0.6,
         entropy_weight: 0.0,
+        entropy_of: EntropyOf::All,
         creation_weight: 0.3,
         pseudo_label: PseudoLabel::OneHot,
         straight_through: false,

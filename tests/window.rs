@@ -4,7 +4,9 @@
 
 mod support;
 
-use oupn_edge::memory::{Control, Noise, Prototypes, PseudoLabel, Rules, Variant, Window, WindowInput};
+use oupn_edge::memory::{
+    Control, EntropyOf, Noise, Prototypes, PseudoLabel, Rules, Variant, Window, WindowInput,
+};
 use proptest::prelude::*;
 use support::plain_window::{self, Problem};
 
@@ -39,9 +41,9 @@ fn rules() -> impl Strategy<Value = Rules> {
     let label =
         prop_oneof![Just(PseudoLabel::OneHot), (0.1..1.0f64).prop_map(|ratio| PseudoLabel::Soft { ratio })];
     let numbers = (0.9..1.0f64, 0.4..0.6f64, 0.3..0.7f64, 0.0..1.0f64, 0.0..1.0f64);
-    (any::<[bool; 3]>(), label, numbers).prop_map(
+    (any::<[bool; 4]>(), label, numbers).prop_map(
         |(
-            [paper, straight_through, symmetric],
+            [paper, straight_through, symmetric, known],
             pseudo_label,
             (decay, threshold, mean, entropy, creation),
         )| Rules {
@@ -50,6 +52,7 @@ fn rules() -> impl Strategy<Value = Rules> {
             threshold,
             prior_mean: mean,
             entropy_weight: entropy,
+            entropy_of: if known { EntropyOf::Known } else { EntropyOf::All },
             creation_weight: creation,
             pseudo_label,
             straight_through,
@@ -188,6 +191,7 @@ fn the_worked_example_comes_out() {
             threshold: 0.5,
             prior_mean: 0.5,
             entropy_weight: 1.0,
+            entropy_of: EntropyOf::All,
             creation_weight: 1.0,
             pseudo_label: PseudoLabel::Soft { ratio: 0.1 },
             straight_through: false,
@@ -258,6 +262,7 @@ fn what_does_not_fit_is_refused() {
         threshold: 0.5,
         prior_mean: 0.5,
         entropy_weight: 0.0,
+        entropy_of: EntropyOf::All,
         creation_weight: 0.0,
         pseudo_label: PseudoLabel::OneHot,
         straight_through: false,

@@ -2,7 +2,8 @@
 //!
 //! # Input
 //! A safetensors file. Metadata (JSON values): `variant` ("reference" or "paper"), `rho`, `alpha`, `mu`, `lambda_ent`,
-//! `lambda_new`, `pseudo_label` ("one_hot" or the temperature ratio), `straight_through`, `kappa`, `symmetric`.
+//! `lambda_new`, `pseudo_label` ("one_hot" or the temperature ratio), `straight_through`, `kappa`, `symmetric`;
+//! and `entropy_of` ("all" or "known"), which may be left out: "all".
 //! Tensors: `in.h1`, `in.h2` \[T,D\]; `in.prototypes` \[K,D\], `in.counts` \[K\]; `in.inv_tau`, `in.beta`, `in.gamma` \[1\];
 //! where sampling is on `in.noise_u1/u2` \[T\] and (`paper`) `in.noise_y1/y2` \[T,K\].
 //!
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::memory::{Control, Noise, Prototypes, PseudoLabel, Rules, Window, WindowInput};
+use crate::memory::{Control, EntropyOf, Noise, Prototypes, PseudoLabel, Rules, Window, WindowInput};
 use crate::tensors::{self, Tensor, TensorFile};
 use crate::{Error, Result};
 
@@ -93,6 +94,10 @@ fn rules(file: &TensorFile) -> Result<Rules> {
         threshold: ranged("alpha", 0.0, 1.0)?,
         prior_mean: ranged("mu", 0.0, 1.0)?,
         entropy_weight: file.setting("lambda_ent")?,
+        entropy_of: match file.metadata().contains_key("entropy_of") {
+            true => file.setting("entropy_of")?,
+            false => EntropyOf::All,
+        },
         creation_weight: file.setting("lambda_new")?,
         pseudo_label,
         straight_through: file.setting("straight_through")?,

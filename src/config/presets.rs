@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::{EncoderKind, ScheduleKind, Settings};
 use crate::encoder::NormMode;
 use crate::encoder::plan::Padding;
-use crate::memory::{PseudoLabel, Variant};
+use crate::memory::{EntropyOf, PseudoLabel, Variant};
 use crate::views::{Augmentation, Pairing};
 
 /// A named set of settings.
@@ -59,6 +59,7 @@ impl Preset {
             threshold: 0.5,
             prior_mean: 0.6,
             entropy_weight: 0.0,
+            entropy_of: EntropyOf::All,
             creation_weight: 0.3,
             pseudo_label: PseudoLabel::OneHot,
             straight_through: true,

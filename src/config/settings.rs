@@ -9,7 +9,7 @@ use super::presets::Preset;
 use crate::encoder::plan::{BatchNorm, Padding, Plan};
 use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
-use crate::memory::{Control, PseudoLabel, Rules, Variant};
+use crate::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant};
 use crate::views::{Augmentation, Pairing};
 use crate::{Error, Result};
 
@@ -86,6 +86,8 @@ settings! {
     prior_mean: f64, Real(Excluded(0.0), Excluded(1.0));
     /// λ_ent: weight of the entropy loss.
     entropy_weight: f64, Real(Included(0.0), Included(1000.0));
+    /// The frames whose entropy counts: all, as in the paper, or those that found no category.
+    entropy_of: EntropyOf, OneOf(&["all", "known"]);
     /// λ_new: weight of the new-category loss.
     creation_weight: f64, Real(Included(0.0), Included(1000.0));
     /// What the student predicts: the nearest prototype alone, or a softmax sharpened by this ratio τ̃/τ.
@@ -156,6 +158,7 @@ impl Settings {
             threshold: self.threshold,
             prior_mean: self.prior_mean,
             entropy_weight: self.entropy_weight,
+            entropy_of: self.entropy_of,
             creation_weight: self.creation_weight,
             pseudo_label: self.pseudo_label,
             straight_through: self.straight_through,

@@ -16,5 +16,5 @@ pub mod window;
 
 pub use live::{LiveMemory, Observation};
 pub use prototypes::Prototypes;
-pub use rules::{Control, PseudoLabel, Rules, Variant};
+pub use rules::{Control, EntropyOf, PseudoLabel, Rules, Variant};
 pub use window::{Losses, Noise, Window, WindowInput};

@@ -28,6 +28,18 @@ pub enum PseudoLabel {
     },
 }
 
+/// Whose entropy the entropy loss asks to be small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EntropyOf {
+    /// Every frame's: the paper's loss.
+    #[default]
+    All,
+    /// That of frames which found no category. What is new resembles several prototypes a little; asked to resemble one
+    /// of them alone, it is drawn into a category that is not its own.
+    Known,
+}
+
 /// The three learned scalars of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,6 +71,8 @@ pub struct Rules {
     pub prior_mean: f64,
     /// λ_ent: weight of the entropy loss.
     pub entropy_weight: f64,
+    /// The frames that it counts.
+    pub entropy_of: EntropyOf,
     /// λ_new: weight of the new-category loss.
     pub creation_weight: f64,
     /// The form of the pseudo-labels.

@@ -7,7 +7,7 @@ use super::Pixels;
 use super::blur::{self, Kernel, Motion};
 use super::colour::Changes;
 use super::crop::Region;
-use super::recipe::Recipe;
+use super::recipe::{Crop, Recipe};
 use super::resample::{Stretch, rotate};
 use super::warp::Warp;
 use crate::encoder::plan::Shape;
@@ -29,14 +29,18 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    pub(super) fn draw(recipe: &Recipe, size: Shape, object: &Region, random: &mut Random) -> Self {
+    /// The choices for an image, whose pixels tell where its object is.
+    pub(super) fn draw(recipe: &Recipe, size: Shape, image: &[Pixel], random: &mut Random) -> Self {
         let Shape { height, width, .. } = size;
+        let draw_crop = |crop: Crop, random: &mut Random| {
+            crop.draw(height, width, &crop.object.find(height, width, image), random)
+        };
         Self {
             gaussian: random.chance(recipe.gaussian_blur).then(|| blur::draw_sigma(random)),
             motion: random.chance(recipe.motion_blur).then(|| Motion::draw(height, random)).flatten(),
             rotation: random.between(-recipe.rotation, recipe.rotation).to_radians(),
             warp: recipe.warp.map(|warping| Warp::draw(&warping, random)),
-            crop: recipe.crop.draw(height, width, object, random),
+            crop: recipe.crop.map_or(Region::whole(height, width), |crop| draw_crop(crop, random)),
             mirrored: random.chance(recipe.flip),
             colour: recipe.colour.map_or_else(Changes::default, |colour| Changes::draw(&colour, random)),
         }
@@ -77,8 +81,7 @@ impl Scratch {
         out: &mut [f32],
     ) {
         self.load(source);
-        let object = recipe.crop.object.find(self.size.height, self.size.width, &self.image);
-        let choices = Choices::draw(recipe, self.size, &object, random);
+        let choices = Choices::draw(recipe, self.size, &self.image, random);
         self.apply(&choices, out);
     }
 

@@ -28,7 +28,7 @@ pub enum Augmentation {
     Omniglot,
     /// Crops, mirror images, colour.
     Imagenet,
-    /// Another hand's drawing of the same character: turned, sheared, stretched, bent, and cropped a little.
+    /// Another hand's drawing of the same character: turned, sheared, stretched, moved and bent, line by line.
     Handwriting,
     /// Slight crops and colour, for two camera frames that differ by themselves.
     Mild,
@@ -38,19 +38,20 @@ impl Augmentation {
     /// Its numbers.
     pub fn recipe(self) -> Recipe {
         // In common: the shapes of the paper's crops, and as much of the image as SimCLR leaves.
+        let crop = Crop { area: (0.08, 1.0), aspect: (0.75, 1.33), covered: 0.1, object: Object::Image };
         let simclr = Recipe {
             gaussian_blur: 0.0,
             motion_blur: 0.0,
             rotation: 0.0,
             warp: None,
-            crop: Crop { area: (0.08, 1.0), aspect: (0.75, 1.33), covered: 0.1, object: Object::Image },
+            crop: Some(crop),
             flip: 0.0,
             colour: Some(Colour { strength: 0.5, jittered: 0.8, greyed: 0.2 }),
             window_shift: 0,
         };
         match self {
             Self::Rooms => Recipe {
-                crop: Crop { area: (0.2, 1.0), covered: 0.5, object: Object::Mask, ..simclr.crop },
+                crop: Some(Crop { area: (0.2, 1.0), covered: 0.5, object: Object::Mask, ..crop }),
                 ..simclr
             },
             Self::Saycam => Recipe {
@@ -58,20 +59,29 @@ impl Augmentation {
                 motion_blur: 0.3,
                 rotation: 15.0,
                 // An area below 0.5 never covers half of the image: the lower bound only lengthens the search.
-                crop: Crop { area: (0.1, 1.0), covered: 0.5, ..simclr.crop },
+                crop: Some(Crop { area: (0.1, 1.0), covered: 0.5, ..crop }),
                 ..simclr
             },
             Self::Omniglot => Recipe { colour: None, window_shift: 2, ..simclr },
             Self::Handwriting => Recipe {
-                warp: Some(Warping { rotation: 15.0, shear: 0.2, scale: 0.2, shift: 0.07, bend: 0.05 }),
-                crop: Crop { area: (0.5, 1.0), covered: 0.5, ..simclr.crop },
+                warp: Some(Warping {
+                    rotation: 15.0,
+                    shear: 0.2,
+                    scale: 0.3,
+                    shift: 0.12,
+                    bend: 0.05,
+                    jitter: 0.05,
+                    gain: 1.6,
+                    level: (0.4, 0.5),
+                }),
+                crop: None,
                 colour: None,
                 window_shift: 2,
                 ..simclr
             },
             Self::Imagenet => Recipe { flip: 0.5, ..simclr },
             Self::Mild => Recipe {
-                crop: Crop { area: (0.7, 1.0), aspect: (0.9, 1.11), covered: 0.7, ..simclr.crop },
+                crop: Some(Crop { area: (0.7, 1.0), aspect: (0.9, 1.11), covered: 0.7, ..crop }),
                 colour: Some(Colour { strength: 0.125, jittered: 0.8, greyed: 0.0 }),
                 ..simclr
             },
@@ -90,8 +100,8 @@ pub struct Recipe {
     pub rotation: f32,
     /// A change of shape, if any.
     pub warp: Option<Warping>,
-    /// The crop, which every view gets.
-    pub crop: Crop,
+    /// The crop, if any.
+    pub crop: Option<Crop>,
     /// Probability of a mirror image.
     pub flip: f32,
     /// Changes of colour, if any.
@@ -111,8 +121,14 @@ pub struct Warping {
     pub scale: f32,
     /// Largest shift along each axis, as a share of the picture.
     pub shift: f32,
-    /// Deviation of the bending grid's shifts, as a share of the picture.
+    /// Deviation of the shifts that bend the picture as a whole, as a share of it.
     pub bend: f32,
+    /// Deviation of those that move neighbouring strokes by themselves.
+    pub jitter: f32,
+    /// Contrast that the ink is given afterwards; 1 leaves it as it is.
+    pub gain: f32,
+    /// Least and greatest grey that becomes one half; a lower one makes lines broader.
+    pub level: (f32, f32),
 }
 
 /// A random part of the image, stretched to its whole size.
@@ -156,7 +172,7 @@ impl Recipe {
                 "this augmentation changes colours, but the images have {channels} channel(s): it needs 3 or more"
             )));
         }
-        if self.crop.object == Object::Mask && channels != 4 {
+        if self.crop.is_some_and(|crop| crop.object == Object::Mask) && channels != 4 {
             return Err(Error::input(format!(
                 "this augmentation keeps an object in view by its mask, the fourth channel, but the images have {channels}"
             )));

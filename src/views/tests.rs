@@ -168,7 +168,7 @@ fn crops_are_distributed_as_tensorflows() {
         ("boxes.omniglot", Augmentation::Omniglot, 28, 28, Region::whole(28, 28)),
         ("boxes.imagenet", Augmentation::Imagenet, 84, 84, Region::whole(84, 84)),
     ] {
-        let (count, crop) = (100_000u64, augmentation.recipe().crop);
+        let (count, crop) = (100_000u64, augmentation.recipe().crop.unwrap());
         let drawn: Vec<Region> = (0..count)
             .map(|place| crop.draw(height, width, &object, &mut Random::new(1, Purpose::Views, place)))
             .collect();
@@ -212,7 +212,7 @@ fn the_object_is_where_the_mask_is() {
     pixels[2 * 8 + 5][3] = 0.0;
     pixels[8 + 1][3] = 1.0;
     let object = Object::Mask.find(6, 8, &pixels);
-    let crop = Augmentation::Rooms.recipe().crop;
+    let crop = Augmentation::Rooms.recipe().crop.unwrap();
     for place in 0..50 {
         assert_eq!(crop.draw(6, 8, &object, &mut Random::new(0, Purpose::Views, place)), Region::whole(6, 8));
     }
@@ -221,12 +221,10 @@ fn the_object_is_where_the_mask_is() {
 #[test]
 fn choices_come_as_often_as_the_recipe_says() {
     let size = Shape { height: 224, width: 224, channels: 3 };
-    let whole = Region::whole(224, 224);
     let count = 20_000u64;
     let draw = |recipe: Recipe| {
-        (0..count).map(move |place| {
-            Choices::draw(&recipe, size, &whole, &mut Random::new(9, Purpose::Views, place))
-        })
+        (0..count)
+            .map(move |place| Choices::draw(&recipe, size, &[], &mut Random::new(9, Purpose::Views, place)))
     };
     let saycam: Vec<Choices> = draw(Augmentation::Saycam.recipe()).collect();
     let share = |choices: &[Choices], which: &dyn Fn(&Choices) -> bool| {
@@ -275,7 +273,7 @@ fn identity(size: Shape) -> Recipe {
         motion_blur: 0.0,
         rotation: 0.0,
         warp: None,
-        crop,
+        crop: Some(crop),
         flip: 0.0,
         colour: None,
         window_shift: 0,
@@ -480,8 +478,17 @@ proptest! {
             gaussian_blur: 0.7,
             motion_blur: 0.7,
             rotation: 180.0,
-            warp: Some(Warping { rotation: 180.0, shear: 1.0, scale: 1.0, shift: 1.0, bend: 1.0 }),
-            crop: Crop { area: (0.01, 1.0), aspect: (0.3, 3.0), covered: 0.0, object },
+            warp: Some(Warping {
+                rotation: 180.0,
+                shear: 1.0,
+                scale: 1.0,
+                shift: 1.0,
+                bend: 1.0,
+                jitter: 1.0,
+                gain: 3.0,
+                level: (0.0, 1.0),
+            }),
+            crop: Some(Crop { area: (0.01, 1.0), aspect: (0.3, 3.0), covered: 0.0, object }),
             flip: 0.5,
             colour,
             window_shift: 3,

@@ -4,7 +4,7 @@
 //! Stop-gradients cannot be seen by finite differences, so a run records every value that the algorithm detaches
 //! ([`Frozen`]), and a second run at neighbouring parameters may be given those values to use instead of its own.
 
-use oupn_edge::memory::{Control, PseudoLabel, Rules, Variant};
+use oupn_edge::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant};
 
 /// Everything a loss value depends on.
 #[derive(Clone, Debug)]
@@ -80,9 +80,12 @@ fn run(problem: &Problem, frozen: &mut Frozen) -> Outcome {
             let branch = branch(problem, &state, t, view, frozen, &mut outcome.margin);
             own += branch.cross_entropy / directions as f64;
             if view == 0 {
-                entropy += branch.entropy;
-                creation += branch.creation;
                 outcome.created.push(branch.created);
+                // Which frames count is a decision: it has no slope.
+                if rules.entropy_of == EntropyOf::All || !outcome.created.last().unwrap() {
+                    entropy += branch.entropy;
+                }
+                creation += branch.creation;
                 kept = Some(branch.state);
             }
         }

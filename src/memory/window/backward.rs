@@ -60,9 +60,11 @@ impl<F: Real> Window<F> {
             for view in 0..directions {
                 // View 1 alone is kept, so it alone has a future, an entropy and a creation term.
                 let kept = view == 0;
+                let entropy_weight =
+                    input.rules.entropy_weight * self.branches[2 * frame].entropy_share(input.rules);
                 let cotangent = BranchCotangent {
                     cross_entropy: 1.0 / (frames * directions as f64),
-                    entropy: if kept { input.rules.entropy_weight / frames } else { 0.0 },
+                    entropy: if kept { entropy_weight / frames } else { 0.0 },
                     creation: if kept { input.rules.creation_weight * creation_slope / frames } else { 0.0 },
                 };
                 let mut gradient = BranchGradient::default();

@@ -5,7 +5,7 @@
 //! symmetry there is one branch a frame, whose write is kept. With it there are two from the same state, and the write
 //! of view 1 is kept.
 
-use super::super::rules::{Control, PseudoLabel, Rules, Variant};
+use super::super::rules::{Control, EntropyOf, PseudoLabel, Rules, Variant};
 use super::super::step::{self, Assignment, AssignmentGradient, Expectation, NORM_EPSILON, Write};
 
 /// The frame's two embeddings as the branch sees them: `own` is written, `other` is the student.
@@ -103,6 +103,14 @@ impl Branch {
     /// The creation variable as L_new averages it.
     pub(super) fn creation(&self, rules: &Rules) -> f64 {
         if rules.straight_through { self.new } else { self.expectation.new_probability }
+    }
+
+    /// What the entropy of this frame counts in its loss: a decision, so it carries no gradient.
+    pub(super) fn entropy_share(&self, rules: &Rules) -> f64 {
+        match rules.entropy_of {
+            EntropyOf::Known if self.new > 0.0 => 0.0,
+            EntropyOf::Known | EntropyOf::All => 1.0,
+        }
     }
 
     /// −Σ ŷ log ŷ.

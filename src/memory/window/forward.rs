@@ -26,7 +26,7 @@ impl<F: Real> Window<F> {
                 );
             }
             let kept = &self.branches[2 * frame];
-            entropy += kept.entropy();
+            entropy += kept.entropy_share(input.rules) * kept.entropy();
             creation += kept.creation(input.rules);
             let created = kept.new > 0.0;
             self.outcomes.push(FrameOutcome {

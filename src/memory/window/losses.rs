@@ -7,7 +7,7 @@ use super::super::rules::Rules;
 pub struct Losses {
     /// L_self: cross entropy between one view's pseudo-label and the other view's prediction.
     pub self_supervised: f64,
-    /// L_ent: entropy of ŷ before the write.
+    /// L_ent: entropy of ŷ before the write, of the frames that [`EntropyOf`](crate::memory::EntropyOf) counts.
     pub entropy: f64,
     /// L_new: −log of the Beta prior at the mean of the creation variable.
     pub creation: f64,
@@ -30,7 +30,7 @@ pub(super) fn creation_loss(rules: &Rules, mean: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{PseudoLabel, Variant};
+    use crate::memory::{EntropyOf, PseudoLabel, Variant};
 
     fn rules(prior_mean: f64) -> Rules {
         Rules {
@@ -39,6 +39,7 @@ mod tests {
             threshold: 0.5,
             prior_mean,
             entropy_weight: 1.0,
+            entropy_of: EntropyOf::All,
             creation_weight: 1.0,
             pseudo_label: PseudoLabel::OneHot,
             straight_through: false,
