@@ -337,7 +337,7 @@ mod tests {
                 words_seen += 1;
             }
         }
-        assert_eq!(words_seen, 21);
+        assert_eq!(words_seen, 23);
     }
 
     proptest! {
