@@ -15,7 +15,7 @@ use crate::{Error, Result};
 pub(super) enum Plot {
     /// AMI and AP over windows, from the log of a training run
     Curve(Curve),
-    /// The embeddings of one episode in their two main directions, coloured by their true class
+    /// The embeddings of one episode in a plane where neighbours stay neighbours, coloured by their true class
     Map(Map),
 }
 

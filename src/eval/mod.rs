@@ -13,6 +13,7 @@ pub mod frozen;
 mod knn;
 mod linear;
 pub mod picture;
+mod tsne;
 
 pub use ami::ami;
 pub use average_precision::average_precision;

@@ -1,9 +1,12 @@
 //! Pictures of results as SVG: a learning curve, and a map of embeddings.
 //!
-//! The map is a principal component analysis of the embeddings at unit length: the two directions in which they vary most,
-//! found by power iteration. It keeps distances as far as a plane can, adds nothing, and is the same every time.
+//! The map shows the embeddings at unit length. It starts from their principal plane, the two directions in which they vary
+//! most, found by power iteration; of forty classes in 64 dimensions that shows little, so [t-SNE](super::tsne) goes on from there.
+//! It is the same every time.
 
 use std::fmt::Write;
+
+use super::tsne;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 480.0;
@@ -25,13 +28,19 @@ pub struct CurvePoint {
 pub fn curve(points: &[CurvePoint]) -> String {
     let last = points.iter().map(|point| point.window).fold(1.0, f64::max);
     let x = |window: f64| MARGIN + (WIDTH - 2.0 * MARGIN) * window / last;
-    let y = |score: f64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * score.clamp(0.0, 1.0);
+    // From the ten per cent below the lowest score up, so that a curve near the top can be read.
+    let lowest = points.iter().map(|point| point.ami.min(point.ap)).fold(1.0, f64::min);
+    let floor = ((10.0 * lowest).floor() / 10.0).clamp(0.0, 0.9);
+    let y = |score: f64| {
+        HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * ((score - floor) / (1.0 - floor)).clamp(0.0, 1.0)
+    };
     let mut svg = open();
     for tick in 0..=5 {
-        let score = f64::from(tick) / 5.0;
+        let share = f64::from(tick) / 5.0;
+        let score = floor + (1.0 - floor) * share;
         line(&mut svg, (MARGIN, y(score)), (WIDTH - MARGIN, y(score)));
         label(&mut svg, (MARGIN - 8.0, y(score) + 4.0), "end", &format!("{:.0}", 100.0 * score));
-        let window = last * score;
+        let window = last * share;
         label(&mut svg, (x(window), HEIGHT - MARGIN + 20.0), "middle", &format!("{window:.0}"));
     }
     label(&mut svg, (WIDTH / 2.0, HEIGHT - 12.0), "middle", "windows");
@@ -57,21 +66,23 @@ pub fn curve(points: &[CurvePoint]) -> String {
     svg + "</svg>\n"
 }
 
-/// Embeddings in their two main directions, coloured by class.
+/// Embeddings in a plane, neighbours beside each other, coloured by class.
 pub fn map(embeddings: &[f32], dimension: usize, labels: &[usize], title: &str) -> String {
-    let places = principal_plane(embeddings, dimension);
+    let rows = unit_rows(embeddings, dimension);
+    let mut places = principal_plane(rows.clone(), dimension);
+    tsne::settle(&rows, &mut places);
     let bounds = |axis: usize| {
         let values = || places.iter().map(|place| place[axis]);
         (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max))
     };
-    let (columns, rows) = (bounds(0), bounds(1));
+    let (across, down) = (bounds(0), bounds(1));
     let share = |value: f64, (low, high): (f64, f64)| (value - low) / (high - low).max(1e-12);
     let classes = labels.iter().max().map_or(1, |last| last + 1);
     let mut svg = open();
     label(&mut svg, (MARGIN, 28.0), "start", &escaped(title));
     for (place, &class) in places.iter().zip(labels) {
-        let x = MARGIN + (WIDTH - 2.0 * MARGIN) * share(place[0], columns);
-        let y = MARGIN + (HEIGHT - 2.0 * MARGIN) * share(place[1], rows);
+        let x = MARGIN + (WIDTH - 2.0 * MARGIN) * share(place[0], across);
+        let y = MARGIN + (HEIGHT - 2.0 * MARGIN) * share(place[1], down);
         // Golden steps around the colour circle keep neighbouring numbers apart.
         let hue = (class as f64 * 360.0 * 0.618_034) % 360.0;
         let light = if class % 2 == 0 { 40 } else { 60 };
@@ -81,20 +92,22 @@ pub fn map(embeddings: &[f32], dimension: usize, labels: &[usize], title: &str) 
         &mut svg,
         (MARGIN, HEIGHT - 16.0),
         "start",
-        &format!("{} frames, {classes} classes; two main directions of the embeddings", labels.len()),
+        &format!("{} frames, {classes} classes; t-SNE of the embeddings", labels.len()),
     );
     svg + "</svg>\n"
 }
 
-/// Coordinates of unit-length rows along their two main directions.
-fn principal_plane(embeddings: &[f32], dimension: usize) -> Vec<[f64; 2]> {
-    let mut rows: Vec<Vec<f64>> = embeddings
-        .chunks_exact(dimension.max(1))
-        .map(|row| {
-            let norm = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(1e-12);
-            row.iter().map(|x| f64::from(*x) / norm).collect()
-        })
-        .collect();
+/// Embeddings at unit length.
+fn unit_rows(embeddings: &[f32], dimension: usize) -> Vec<Vec<f64>> {
+    let unit = |row: &[f32]| {
+        let norm = row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt().max(1e-12);
+        row.iter().map(|x| f64::from(*x) / norm).collect()
+    };
+    embeddings.chunks_exact(dimension.max(1)).map(unit).collect()
+}
+
+/// Coordinates of rows along their two main directions.
+fn principal_plane(mut rows: Vec<Vec<f64>>, dimension: usize) -> Vec<[f64; 2]> {
     let count = rows.len().max(1) as f64;
     let mean: Vec<f64> = (0..dimension).map(|d| rows.iter().map(|row| row[d]).sum::<f64>() / count).collect();
     rows.iter_mut().for_each(|row| row.iter_mut().zip(&mean).for_each(|(x, mean)| *x -= mean));
@@ -175,7 +188,7 @@ mod tests {
     fn the_plane_holds_what_varies() {
         let angles = [0.1f32, 0.2, 0.3, 0.5, 0.8];
         let rows: Vec<f32> = angles.iter().flat_map(|a| [3.0 * a.cos(), 0.0, 3.0 * a.sin()]).collect();
-        let places = principal_plane(&rows, 3);
+        let places = principal_plane(unit_rows(&rows, 3), 3);
         let rising = places.windows(2).all(|pair| pair[0][0] < pair[1][0]);
         let falling = places.windows(2).all(|pair| pair[0][0] > pair[1][0]);
         assert!(rising || falling, "{places:?}");
@@ -192,5 +205,7 @@ mod tests {
         let point = |window, ami| CurvePoint { window, ami, ap: 0.5 };
         let svg = curve(&[point(0.0, 0.0), point(100.0, 1.0)]);
         assert!(svg.contains("points=\"56.0,424.0 664.0,56.0\""), "{svg}");
+        let svg = curve(&[point(0.0, 0.8), point(100.0, 1.0)].map(|p| CurvePoint { ap: 0.95, ..p }));
+        assert!(svg.contains("points=\"56.0,424.0 664.0,56.0\"") && svg.contains(">84</text>"), "{svg}");
     }
 }
