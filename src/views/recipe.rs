@@ -67,8 +67,9 @@ impl Augmentation {
                 warp: Some(Warping {
                     rotation: 15.0,
                     shear: 0.2,
+                    zoom: 0.25,
                     scale: 0.3,
-                    shift: 0.12,
+                    shift: 0.15,
                     bend: 0.05,
                     jitter: 0.05,
                     gain: 1.6,
@@ -117,7 +118,9 @@ pub struct Warping {
     pub rotation: f32,
     /// Largest shear: by how much of its height the picture leans.
     pub shear: f32,
-    /// Largest logarithm of the stretch along each axis.
+    /// Largest logarithm of the enlargement as a whole.
+    pub zoom: f32,
+    /// Largest logarithm of the stretch along each axis, on top of it.
     pub scale: f32,
     /// Largest shift along each axis, as a share of the picture.
     pub shift: f32,
@@ -127,7 +130,7 @@ pub struct Warping {
     pub jitter: f32,
     /// Contrast that the ink is given afterwards; 1 leaves it as it is.
     pub gain: f32,
-    /// Least and greatest grey that becomes one half; a lower one makes lines broader.
+    /// Least and greatest grey that becomes one half in a picture of the same size; a lower one makes lines broader.
     pub level: (f32, f32),
 }
 

@@ -481,6 +481,7 @@ proptest! {
             warp: Some(Warping {
                 rotation: 180.0,
                 shear: 1.0,
+                zoom: 1.0,
                 scale: 1.0,
                 shift: 1.0,
                 bend: 1.0,

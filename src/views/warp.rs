@@ -1,9 +1,10 @@
 //! Another hand: the smooth change of shape by which two people's drawings of one character differ, drawn with the same pen.
 //!
-//! The picture is turned, sheared, stretched along each axis and moved, bent as a whole by a coarse grid of random shifts, and
-//! jittered stroke by stroke by a fine one. Pixels are looked up with cubic weights; outside the picture all is 0. Resampling
-//! smears a line that is a pixel or two wide, and a smeared picture is told from a clean one at a glance: the learner would
-//! learn that instead. So the ink is sharpened again afterwards, with a line a little broader or finer each time.
+//! The picture is turned, sheared, enlarged or reduced, stretched along each axis and moved, bent as a whole by a coarse grid of
+//! random shifts, and jittered stroke by stroke by a fine one. Pixels are looked up with cubic weights; outside the picture
+//! all is 0. Resampling smears a line that is a pixel or two wide and makes it as much broader as the picture is larger, and
+//! such a picture is told from a clean one at a glance: the learner would learn that instead. So the ink is sharpened again
+//! afterwards, at a level that gives a line back its breadth, a little broader or finer each time.
 
 use super::recipe::Warping;
 use crate::kernels::image::{Pixel, clipped};
@@ -13,6 +14,11 @@ use crate::random::Random;
 const COARSE: usize = 4;
 /// Points of the fine grid, whose outermost lie outside the picture: five cells to an axis.
 const FINE: usize = 8;
+
+/// By how much the level rises with the logarithm of the enlargement, and the least level, below which neighbouring lines
+/// would join. Measured on Omniglot's drawings at level 0.5: enlarged by e^±0.35, their lines keep their breadth within 5 %.
+const LEVEL_RISE: f32 = 0.55;
+const LEAST_LEVEL: f32 = 0.3;
 
 /// Random shifts of grid points, as shares of width and height.
 type Grid<const POINTS: usize> = [[[f32; 2]; POINTS]; POINTS];
@@ -37,7 +43,11 @@ impl Warp {
         let mut either = |reach: f32| random.between(-reach, reach);
         let (sin, cos) = either(warping.rotation).to_radians().sin_cos();
         let shear = either(warping.shear);
-        let [along, across] = [either(warping.scale).exp(), either(warping.scale).exp()];
+        let zoom = either(warping.zoom);
+        let stretch = [either(warping.scale), either(warping.scale)].map(|stretch| zoom + stretch);
+        // The matrix says where to look: what it makes larger, the picture has smaller.
+        let enlargement = -0.5 * (stretch[0] + stretch[1]);
+        let [along, across] = stretch.map(f32::exp);
         let shift = [either(warping.shift), either(warping.shift)];
         let matrix = [cos * along, (cos * shear - sin) * across, sin * along, (sin * shear + cos) * across];
         Self {
@@ -46,7 +56,8 @@ impl Warp {
             bend: draw_grid(warping.bend, random),
             jitter: draw_grid(warping.jitter, random),
             gain: warping.gain,
-            level: random.between(warping.level.0, warping.level.1),
+            level: (random.between(warping.level.0, warping.level.1) + LEVEL_RISE * enlargement)
+                .max(LEAST_LEVEL),
         }
     }
 
@@ -153,6 +164,7 @@ mod tests {
     const STILL: Warping = Warping {
         rotation: 0.0,
         shear: 0.0,
+        zoom: 0.0,
         scale: 0.0,
         shift: 0.0,
         bend: 0.0,
@@ -210,6 +222,21 @@ mod tests {
             |warping: &Warping| (0..50).map(|n| greys(&changed(&image, warping, n))).sum::<f32>() / 50.0;
         let (smeared, sharp) = (mean(&smeared), mean(&sharp));
         assert!(sharp < 1.1 * clean && smeared > 1.15 * clean, "{clean} {smeared} {sharp}");
+    }
+
+    /// A larger drawing has longer lines, not broader ones.
+    #[test]
+    fn the_pen_does_not_grow_with_the_drawing() {
+        let sharp = Warping { gain: 1.6, level: (0.5, 0.5), ..STILL };
+        let image = ring(13.5, 13.5);
+        let ink = |warping: &Warping, number| changed(&image, warping, number).iter().sum::<f32>();
+        let zoomed = Warping { zoom: 0.35, ..sharp };
+        for number in 0..20 {
+            let warp = Warp::draw(&zoomed, &mut Random::new(1, crate::random::Purpose::Views, number));
+            let enlargement = 1.0 / warp.matrix[0];
+            let breadth = ink(&zoomed, number) / ink(&sharp, number) / enlargement;
+            assert!((breadth - 1.0).abs() < 0.1, "enlarged by {enlargement}: {breadth} as broad");
+        }
     }
 
     /// A lower level makes a broader line.
