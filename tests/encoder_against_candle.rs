@@ -387,10 +387,13 @@ fn the_narrowest_mobilenet_and_its_gradients() {
 
 #[test]
 fn conv4_and_its_gradients() {
-    for (last_relu, height, width) in [(false, 28, 28), (true, 16, 35)] {
-        let plan = Architecture::Conv4 { channels: 1, last_relu };
+    for (last_relu, widths, height, width) in
+        [(false, [64; 4], 28, 28), (true, [64; 4], 16, 35), (false, [5, 12, 20, 33], 28, 28)]
+    {
+        let plan = Architecture::Conv4 { channels: 1, last_relu, widths };
         let plan = plan.plan(height, width, Padding::Same, NORM).unwrap();
-        compare(plan, |candle, images| candle.conv4(images, last_relu), &format!("relu {last_relu}"));
+        let what = format!("{widths:?}, relu {last_relu}");
+        compare(plan, |candle, images| candle.conv4(images, last_relu), &what);
     }
 }
 

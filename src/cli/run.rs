@@ -206,7 +206,10 @@ fn adopt_card(settings: &mut Settings, card: &ModelCard) {
             settings.encoder = EncoderKind::ResNet12;
             settings.encoder_pools = strides;
         }
-        Architecture::Conv4 { .. } => settings.encoder = EncoderKind::Conv4,
+        Architecture::Conv4 { widths, .. } => {
+            settings.encoder = EncoderKind::Conv4;
+            settings.encoder_channels = widths;
+        }
     }
     settings.image_channels = card.encoder.image_channels();
     if settings.image_channels < 3 {

@@ -72,6 +72,7 @@ impl Preset {
             encoder: EncoderKind::MobileNetV2,
             encoder_width: 1.0,
             encoder_pools: [2, 2, 2, 2],
+            encoder_channels: [64, 64, 64, 64],
             image_height: 224,
             image_width: 224,
             image_channels: 3,

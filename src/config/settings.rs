@@ -115,6 +115,8 @@ settings! {
     encoder_width: f64, Real(Excluded(0.0), Included(4.0));
     /// Max pools of ResNet-12's four blocks (1: none); the other networks have their own.
     encoder_pools: [usize; 4], Wholes(4, 1, 8);
+    /// Channels of Conv-4's four blocks, the last being the features; the other networks have their own.
+    encoder_channels: [usize; 4], Wholes(4, 1, 1024);
     /// Height of the image that is encoded, in pixels.
     image_height: usize, Whole(16, 1024);
     /// Width of the image that is encoded, in pixels.
@@ -178,7 +180,9 @@ impl Settings {
             EncoderKind::MobileNetV2 => Architecture::MobileNetV2 { width: self.encoder_width },
             EncoderKind::ResNet12 => Architecture::ResNet12 { channels, strides: self.encoder_pools },
             // The paper's Conv-4 ends without a ReLU.
-            EncoderKind::Conv4 => Architecture::Conv4 { channels, last_relu: false },
+            EncoderKind::Conv4 => {
+                Architecture::Conv4 { channels, last_relu: false, widths: self.encoder_channels }
+            }
         }
     }
 

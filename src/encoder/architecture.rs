@@ -31,13 +31,16 @@ pub enum Architecture {
         /// Window and stride of each block's max pool; 1 does not pool.
         strides: [usize; 4],
     },
-    /// Four convolutions of 64 channels, each with a 2×2 max pool; 64 features from a 28×28 image.
+    /// Four convolutions, each with a 2×2 max pool; as many features from a 28×28 image as the last one has channels.
     #[serde(rename = "conv-4")]
     Conv4 {
         /// Channels of the image.
         channels: usize,
         /// Whether the last block ends in a ReLU.
         last_relu: bool,
+        /// Channels of the four blocks; the paper's are 64 each, and those of a card that does not say.
+        #[serde(default = "paper_widths")]
+        widths: [usize; 4],
     },
 }
 
@@ -48,9 +51,12 @@ impl fmt::Display for Architecture {
             Self::ResNet12 { channels, strides: [a, b, c, d] } => {
                 write!(f, "ResNet-12, {channels} channels, pools {a},{b},{c},{d}")
             }
-            Self::Conv4 { channels, last_relu } => {
+            Self::Conv4 { channels, last_relu, widths } => {
                 let end = if *last_relu { "" } else { ", linear end" };
-                write!(f, "Conv-4, {channels} channels{end}")
+                let [a, b, c, d] = widths;
+                let blocks =
+                    if *widths == paper_widths() { String::new() } else { format!(" of {a}-{b}-{c}-{d}") };
+                write!(f, "Conv-4{blocks}, {channels} channels{end}")
             }
         }
     }
@@ -59,8 +65,20 @@ impl fmt::Display for Architecture {
 /// Largest side of an image and largest width multiplier: beyond them a setting is a slip, and sizes could overflow.
 const LARGEST_SIDE: usize = 4096;
 const LARGEST_WIDTH: f64 = 4.0;
+/// The most channels of a block of Conv-4, for the same reason.
+const MOST_CHANNELS: usize = 1024;
+
+/// Channels of the blocks of the paper's Conv-4.
+fn paper_widths() -> [usize; 4] {
+    [64; 4]
+}
 
 impl Architecture {
+    /// The paper's Conv-4.
+    pub fn conv4(channels: usize, last_relu: bool) -> Self {
+        Self::Conv4 { channels, last_relu, widths: paper_widths() }
+    }
+
     /// Channels of the images that the network reads.
     pub fn image_channels(&self) -> usize {
         match *self {
@@ -97,7 +115,7 @@ impl Architecture {
         let builder = match *self {
             Self::MobileNetV2 { width } => mobilenet_v2(builder, width)?,
             Self::ResNet12 { strides, .. } => resnet12(builder, strides)?,
-            Self::Conv4 { last_relu, .. } => conv4(builder, last_relu)?,
+            Self::Conv4 { last_relu, widths, .. } => conv4(builder, last_relu, widths)?,
         };
         let readout = match self {
             Self::Conv4 { .. } => Readout::Flatten,
@@ -218,10 +236,15 @@ fn resnet12(mut net: Builder, strides: [usize; 4]) -> Result<Builder> {
     Ok(net)
 }
 
-fn conv4(mut net: Builder, last_relu: bool) -> Result<Builder> {
-    for block in 0..4 {
+fn conv4(mut net: Builder, last_relu: bool, widths: [usize; 4]) -> Result<Builder> {
+    for (block, channels) in widths.into_iter().enumerate() {
+        if !(1..=MOST_CHANNELS).contains(&channels) {
+            return Err(Error::input(format!(
+                "Conv-4's block {block} has {channels} channels but must have 1 to {MOST_CHANNELS}"
+            )));
+        }
         net.unit(Step {
-            channels: 64,
+            channels,
             pool: Some(Pool { size: 2, edge: PoolEdge::Valid }),
             activation: if block < 3 || last_relu { Activation::Relu } else { Activation::None },
             ..Step::new(ConvKind::Full, format!("blocks.{block}.conv"), format!("blocks.{block}.bn"))
@@ -388,7 +411,7 @@ mod tests {
         assert_eq!(count(rooms, 120, 160), 2_001_920);
         let imagenet = Architecture::ResNet12 { channels: 3, strides: [2, 2, 2, 1] };
         assert_eq!(count(imagenet, 84, 84), 2_001_600);
-        assert_eq!(count(Architecture::Conv4 { channels: 1, last_relu: false }, 28, 28), 111_680);
+        assert_eq!(count(Architecture::conv4(1, false), 28, 28), 111_680);
     }
 
     #[test]
@@ -404,7 +427,9 @@ mod tests {
             last(Architecture::ResNet12 { channels: 3, strides: [2, 2, 2, 1] }, 84, 84),
             (11, 11, 256)
         );
-        assert_eq!(last(Architecture::Conv4 { channels: 1, last_relu: true }, 28, 28), (1, 1, 64));
+        assert_eq!(last(Architecture::conv4(1, true), 28, 28), (1, 1, 64));
+        let widths = [5, 12, 20, 33];
+        assert_eq!(last(Architecture::Conv4 { channels: 1, last_relu: false, widths }, 28, 28), (1, 1, 33));
     }
 
     #[test]
@@ -431,7 +456,7 @@ mod tests {
             Architecture::MobileNetV2 { width: 0.5 },
             Architecture::MobileNetV2 { width: 0.25 },
             Architecture::ResNet12 { channels: 3, strides: [2, 2, 2, 1] },
-            Architecture::Conv4 { channels: 3, last_relu: true },
+            Architecture::conv4(3, true),
         ] {
             let plan = plan(architecture, 32, 32);
             assert_eq!(plan.blocks.last().map(|block| block.end), Some(plan.units.len()));
@@ -461,7 +486,9 @@ mod tests {
         };
         assert!(refused(Architecture::MobileNetV2 { width: f64::NAN }, 32, 32).contains("width is NaN"));
         assert!(refused(Architecture::MobileNetV2 { width: 1.0 }, 0, 32).contains("32x0 pixels"));
-        assert!(refused(Architecture::Conv4 { channels: 1, last_relu: true }, 15, 28).contains("16 pixels"));
+        assert!(refused(Architecture::conv4(1, true), 15, 28).contains("16 pixels"));
+        let empty = Architecture::Conv4 { channels: 1, last_relu: true, widths: [64, 0, 64, 64] };
+        assert!(refused(empty, 28, 28).contains("block 1 has 0 channels"));
         assert!(refused(Architecture::ResNet12 { channels: 3, strides: [0; 4] }, 8, 8).contains("stride"));
     }
 }

@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        let architecture = Architecture::Conv4 { channels: 1, last_relu: true };
+        let architecture = Architecture::conv4(1, true);
         assert!(start(architecture, 1).1 == start(architecture, 1).1);
         let (one, two) = (start(architecture, 1).1, start(architecture, 2).1);
         let same = one.values.iter().zip(&two.values).filter(|(a, b)| a == b).count();

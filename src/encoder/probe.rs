@@ -3,8 +3,8 @@
 //! This is the form in which an encoder is compared with another implementation of it, such as PyTorch's. A tensor file
 //! holds the input:
 //! - metadata `width`, `padding` (`same` or `symmetric`), `bn_eps`, `bn_momentum`; for the small encoders `encoder` =
-//!   `resnet-12` with `strides` = `[2,2,2,2]`, or `encoder` = `conv-4` with `last_relu` = `true` or `false`, in the
-//!   place of `width`;
+//!   `resnet-12` with `strides` = `[2,2,2,2]`, or `encoder` = `conv-4` with `last_relu` = `true` or `false` and,
+//!   unless they are the paper's, `widths` = `[64,64,64,64]`, in the place of `width`;
 //! - `in.NAME` for every parameter and running statistic; `in.images` `[N, channels, height, width]`; `in.cotangent`
 //!   `[N, features]`.
 //!
@@ -137,7 +137,13 @@ fn architecture(file: &TensorFile, channels: usize) -> Result<Architecture> {
     Ok(match encoder {
         "mobilenet-v2" => Architecture::MobileNetV2 { width: file.setting("width")? },
         "resnet-12" => Architecture::ResNet12 { channels, strides: file.setting("strides")? },
-        "conv-4" => Architecture::Conv4 { channels, last_relu: file.setting("last_relu")? },
+        "conv-4" => {
+            let last_relu = file.setting("last_relu")?;
+            match file.metadata().contains_key("widths") {
+                true => Architecture::Conv4 { channels, last_relu, widths: file.setting("widths")? },
+                false => Architecture::conv4(channels, last_relu),
+            }
+        }
         other => {
             return Err(file.fault(format!(
                 "metadata entry `encoder` = {other}; expected mobilenet-v2, resnet-12 or conv-4"

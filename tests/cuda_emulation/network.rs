@@ -124,7 +124,7 @@ fn probe(architecture: Architecture, height: usize, width: usize, count: usize) 
 #[test]
 fn small_encoders_train_as_on_the_host() {
     for (architecture, side, memory_budget) in [
-        (Architecture::Conv4 { channels: 1, last_relu: false }, 17, 1 << 20),
+        (Architecture::conv4(1, false), 17, 1 << 20),
         (Architecture::ResNet12 { channels: 4, strides: [2, 2, 2, 1] }, 9, 1 << 20),
     ] {
         let probe = probe(architecture, side, side + 2, 3);

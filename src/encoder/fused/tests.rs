@@ -118,11 +118,17 @@ fn train(probe: &Probe, encoder: &mut dyn TrainingEncoder, mode: NormMode, image
     outcome
 }
 
+/// A Conv-4 whose blocks differ, with numbers of channels that fill no panel.
+fn narrowing_and_widening() -> Architecture {
+    Architecture::Conv4 { channels: 1, last_relu: false, widths: [20, 12, 33, 72] }
+}
+
 /// One of each kind of network: odd sizes, panels that are not full, pools that cut, both paddings.
 fn small_probes() -> Vec<Probe> {
     vec![
-        probe(Architecture::Conv4 { channels: 1, last_relu: false }, 28, 28, Padding::Same, 5),
-        probe(Architecture::Conv4 { channels: 2, last_relu: true }, 33, 37, Padding::Same, 3),
+        probe(Architecture::conv4(1, false), 28, 28, Padding::Same, 5),
+        probe(Architecture::conv4(2, true), 33, 37, Padding::Same, 3),
+        probe(narrowing_and_widening(), 28, 28, Padding::Same, 4),
         probe(Architecture::ResNet12 { channels: 4, strides: [2; 4] }, 20, 26, Padding::Same, 4),
         probe(Architecture::ResNet12 { channels: 3, strides: [2, 2, 2, 1] }, 21, 21, Padding::Same, 3),
         probe(Architecture::MobileNetV2 { width: 0.75 }, 70, 58, Padding::Same, 3),
@@ -248,7 +254,7 @@ fn half_precision_is_close_and_takes_half() {
 
 #[test]
 fn calls_that_do_not_fit_are_refused() {
-    let probe = probe(Architecture::Conv4 { channels: 1, last_relu: false }, 28, 28, Padding::Same, 2);
+    let probe = probe(Architecture::conv4(1, false), 28, 28, Padding::Same, 2);
     let mut encoder = fused(&probe, TrainingOptions::default(), 1);
     let mut gradients = probe.plan.zero_parameters();
     let error = encoder.backward(&probe.parameters, &probe.images, &probe.cotangent, &mut gradients, None);

@@ -40,7 +40,13 @@ fn features_are_those_of_the_oracle() {
         (Architecture::MobileNetV2 { width: 0.35 }, 70, 45, Padding::Symmetric),
         (Architecture::ResNet12 { channels: 4, strides: [2, 2, 2, 2] }, 30, 40, Padding::Same),
         (Architecture::ResNet12 { channels: 3, strides: [2, 2, 2, 1] }, 21, 21, Padding::Same),
-        (Architecture::Conv4 { channels: 1, last_relu: false }, 28, 28, Padding::Same),
+        (Architecture::conv4(1, false), 28, 28, Padding::Same),
+        (
+            Architecture::Conv4 { channels: 1, last_relu: false, widths: [20, 12, 33, 72] },
+            28,
+            28,
+            Padding::Same,
+        ),
     ] {
         let (plan, parameters, statistics, images) = example(architecture, height, width, padding);
         let mut oracle = StepwiseEncoder::new(
@@ -75,7 +81,7 @@ fn features_are_those_of_the_oracle() {
 
 #[test]
 fn other_weights_take_over_and_other_encoders_do_not() {
-    let conv = Architecture::Conv4 { channels: 1, last_relu: false };
+    let conv = Architecture::conv4(1, false);
     let (plan, mut parameters, statistics, images) = example(conv, 28, 28, Padding::Same);
     let mut inference =
         Inference::new(Arc::new(Folded::new(&plan, &parameters, &statistics).unwrap()), 1).unwrap();
@@ -87,8 +93,7 @@ fn other_weights_take_over_and_other_encoders_do_not() {
     inference.embed(&images[..plan.image.len()], &mut after).unwrap();
     assert_ne!(before, after);
 
-    let (other, parameters, statistics, _) =
-        example(Architecture::Conv4 { channels: 3, last_relu: false }, 28, 28, Padding::Same);
+    let (other, parameters, statistics, _) = example(Architecture::conv4(3, false), 28, 28, Padding::Same);
     assert!(Folded::new(&plan, &parameters, &statistics).is_err());
     assert!(inference.replace(Arc::new(Folded::new(&other, &parameters, &statistics).unwrap())).is_err());
     assert!(inference.embed(&images[1..plan.image.len()], &mut after).is_err());
