@@ -111,6 +111,25 @@ fn a_resumed_run_equals_one_that_never_stopped() {
     }
 }
 
+/// Blocks of other widths than the paper's: trained, named in the file, measured, and not taken for the paper's.
+#[test]
+fn the_blocks_of_conv4_can_be_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    small_omniglot::write(&folder.path().join("data"));
+    fs::write(folder.path().join("narrow.toml"), "encoder_channels = [8, 12, 16, 24]\n").unwrap();
+    let mut narrow = train("out", "2");
+    narrow.extend(["--config", "narrow.toml"]);
+    done(folder.path(), &narrow);
+    let file = TensorFile::read(folder.path().join("out/model.safetensors")).unwrap();
+    assert_eq!(file.require("blocks.3.conv.weight").unwrap().shape, [24, 16, 3, 3]);
+    let model = ["--model", "out/model.safetensors"];
+    let eval = ["eval", "--stream", "omniglot", "--data", "data", "--episodes", "3", "--json"];
+    done(folder.path(), &[&eval[..], &model].concat());
+    let mut paper = train("other", "2");
+    paper.extend(["--weights", "out/model.safetensors"]);
+    assert!(refused(folder.path(), &paper).contains("weights of Conv-4 of 8-12-16-24"));
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -224,7 +224,8 @@ mod tests {
         assert!(sharp < 1.1 * clean && smeared > 1.15 * clean, "{clean} {smeared} {sharp}");
     }
 
-    /// A larger drawing has longer lines, not broader ones.
+    /// A larger drawing has longer lines, not broader ones; without the rise of the level it would be e^±0.35. A ring's edges
+    /// are a little steeper than those of the drawings that the rise was measured on.
     #[test]
     fn the_pen_does_not_grow_with_the_drawing() {
         let sharp = Warping { gain: 1.6, level: (0.5, 0.5), ..STILL };
@@ -235,7 +236,7 @@ mod tests {
             let warp = Warp::draw(&zoomed, &mut Random::new(1, crate::random::Purpose::Views, number));
             let enlargement = 1.0 / warp.matrix[0];
             let breadth = ink(&zoomed, number) / ink(&sharp, number) / enlargement;
-            assert!((breadth - 1.0).abs() < 0.1, "enlarged by {enlargement}: {breadth} as broad");
+            assert!((breadth - 1.0).abs() < 0.15, "enlarged by {enlargement}: {breadth} as broad");
         }
     }
 
