@@ -39,7 +39,7 @@ pub enum Architecture {
         /// Whether the last block ends in a ReLU.
         last_relu: bool,
         /// Channels of the four blocks; the paper's are 64 each, and those of a card that does not say.
-        #[serde(default = "paper_widths")]
+        #[serde(default = "paper_widths", skip_serializing_if = "are_paper_widths")]
         widths: [usize; 4],
     },
 }
@@ -55,7 +55,7 @@ impl fmt::Display for Architecture {
                 let end = if *last_relu { "" } else { ", linear end" };
                 let [a, b, c, d] = widths;
                 let blocks =
-                    if *widths == paper_widths() { String::new() } else { format!(" of {a}-{b}-{c}-{d}") };
+                    if are_paper_widths(widths) { String::new() } else { format!(" of {a}-{b}-{c}-{d}") };
                 write!(f, "Conv-4{blocks}, {channels} channels{end}")
             }
         }
@@ -71,6 +71,10 @@ const MOST_CHANNELS: usize = 1024;
 /// Channels of the blocks of the paper's Conv-4.
 fn paper_widths() -> [usize; 4] {
     [64; 4]
+}
+
+fn are_paper_widths(widths: &[usize; 4]) -> bool {
+    *widths == paper_widths()
 }
 
 impl Architecture {
