@@ -49,7 +49,7 @@ fn the_training_executor_is_right_up_to_rounding() {
 }
 
 /// A small file in the golden layout: Conv-4 with weights that mean nothing.
-fn conv4() -> (BTreeMap<String, Tensor>, HashMap<String, String>) {
+fn conv4(widths: [usize; 4]) -> (BTreeMap<String, Tensor>, HashMap<String, String>) {
     let mut named = BTreeMap::new();
     let mut put = |name: String, shape: &[usize], scale: f32| {
         let len = shape.iter().product::<usize>();
@@ -57,14 +57,15 @@ fn conv4() -> (BTreeMap<String, Tensor>, HashMap<String, String>) {
         named.insert(name, Tensor { shape: shape.to_vec(), values });
     };
     for block in 0..4 {
-        let from = if block == 0 { 1 } else { 64 };
-        put(format!("in.blocks.{block}.conv.weight"), &[64, from, 3, 3], 0.1);
+        let from = if block == 0 { 1 } else { widths[block - 1] };
+        let to = widths[block];
+        put(format!("in.blocks.{block}.conv.weight"), &[to, from, 3, 3], 0.1);
         for part in ["bias", "weight", "running_mean", "running_var"] {
-            put(format!("in.blocks.{block}.bn.{part}"), &[64], 0.5);
+            put(format!("in.blocks.{block}.bn.{part}"), &[to], 0.5);
         }
     }
     put("in.images".to_owned(), &[2, 1, 16, 20], 1.0);
-    put("in.cotangent".to_owned(), &[2, 64], 1.0);
+    put("in.cotangent".to_owned(), &[2, widths[3]], 1.0);
     for (name, tensor) in &mut named {
         if name.ends_with("running_var") {
             tensor.values.iter_mut().for_each(|value| *value += 1.0);
@@ -84,7 +85,7 @@ fn conv4() -> (BTreeMap<String, Tensor>, HashMap<String, String>) {
 fn the_executor_and_the_budget_can_be_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let (input, out) = (folder.path().join("in"), folder.path().join("out"));
-    let (named, metadata) = conv4();
+    let (named, metadata) = conv4([64; 4]);
     tensors::write(&input, &named, metadata).unwrap();
     let mut features = Vec::new();
     for more in [
@@ -104,6 +105,21 @@ fn the_executor_and_the_budget_can_be_chosen() {
         let difference = relative_difference(f32, &features[0]);
         assert!(difference > 0.0 && difference < 1e-5, "f32 rounds, and only rounds: {difference}");
     }
+}
+
+#[test]
+fn blocks_of_other_widths_are_told_by_the_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, out) = (folder.path().join("in"), folder.path().join("out"));
+    let (named, mut metadata) = conv4([6, 5, 4, 7]);
+    tensors::write(&input, &named, metadata.clone()).unwrap();
+    assert_eq!(inspect("encoder", &input, &out, &[]).status.code(), Some(2), "they are not the paper's");
+    metadata.insert("widths".to_owned(), "[6,5,4,7]".to_owned());
+    tensors::write(&input, &named, metadata).unwrap();
+    let run = inspect("encoder", &input, &out, &[]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(String::from_utf8(run.stdout).unwrap().contains("Conv-4 of 6-5-4-7, 1 channels"));
+    assert_eq!(TensorFile::read(&out).unwrap().require("train.features").unwrap().shape, [2, 7]);
 }
 
 #[test]
@@ -136,7 +152,7 @@ fn bad_input_is_one_line_that_names_the_tensor() {
         (|_, metadata| drop(metadata.insert("bn_eps".into(), "-1".into())), "epsilon is -1"),
     ];
     for (change, expected) in changes {
-        let (mut named, mut metadata) = conv4();
+        let (mut named, mut metadata) = conv4([64; 4]);
         change(&mut named, &mut metadata);
         tensors::write(&input, &named, metadata).unwrap();
         let run = inspect("encoder", &input, &out, &[]);
@@ -151,7 +167,7 @@ fn bad_input_is_one_line_that_names_the_tensor() {
 fn truncated_and_absent_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (input, out) = (folder.path().join("cut.safetensors"), folder.path().join("out"));
-    let (named, metadata) = conv4();
+    let (named, metadata) = conv4([64; 4]);
     tensors::write(&input, &named, metadata).unwrap();
     let bytes = fs::read(&input).unwrap();
     for length in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {

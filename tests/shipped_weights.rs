@@ -58,6 +58,19 @@ fn an_import_loses_nothing_of_them() {
     }
 }
 
+/// Their networks are taken from their cards: no setting has to say how wide they are.
+#[test]
+fn a_recording_starts_from_each() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, ..) in SHIPPED {
+        let data = folder.path().join(name);
+        let recording = ["--camera", "rooms", "--realtime", "off", "--frames", "2", "--reserve", "0"];
+        let with = ["--model", &model(name), "--data", data.to_str().unwrap()];
+        let run = oupn_edge(&[&recording[..], &with].concat());
+        assert!(run.status.success(), "{name}: {}", text(&run.stderr));
+    }
+}
+
 #[test]
 fn they_are_as_good_as_promised() {
     let Ok(data) = std::env::var("OUPN_DATA") else { return eprintln!("skipped: set OUPN_DATA") };

@@ -4,7 +4,7 @@
 //! holds the input:
 //! - metadata `width`, `padding` (`same` or `symmetric`), `bn_eps`, `bn_momentum`; for the small encoders `encoder` =
 //!   `resnet-12` with `strides` = `[2,2,2,2]`, or `encoder` = `conv-4` with `last_relu` = `true` or `false` and,
-//!   unless they are the paper's, `widths` = `[64,64,64,64]`, in the place of `width`;
+//!   unless they are the paper's, `widths` = `[64,64,64,256]`, in the place of `width`;
 //! - `in.NAME` for every parameter and running statistic; `in.images` `[N, channels, height, width]`; `in.cotangent`
 //!   `[N, features]`.
 //!
