@@ -12,7 +12,7 @@ fn beside_the_encoder(criterion: &mut Criterion) {
     let size = Shape { height: 224, width: 224, channels: 3 };
     let bytes: Vec<u8> = (0..size.len()).map(|index| ((index * 2_654_435_761) >> 13) as u8).collect();
     let frames = vec![Pixels::Bytes(&bytes); 75];
-    let (mut first, mut second) = (vec![0.0; 75 * size.len()], vec![0.0; 75 * size.len()]);
+    let mut images = vec![0.0; 150 * size.len()];
     let Ok(pool) = rayon::ThreadPoolBuilder::new().num_threads(1).build() else { return };
     let mut group = criterion.benchmark_group("views");
     group.sample_size(10);
@@ -25,7 +25,7 @@ fn beside_the_encoder(criterion: &mut Criterion) {
         group.bench_function(format!("{name}, 150 images of 224x224"), |bench| {
             bench.iter(|| {
                 window += 1;
-                pool.install(|| views.make(window, &frames, &[], &mut first, &mut second))
+                pool.install(|| views.make(window, &frames, &[], &mut images))
             });
         });
     }

@@ -130,6 +130,22 @@ fn the_blocks_of_conv4_can_be_chosen() {
     assert!(refused(folder.path(), &paper).contains("weights of Conv-4 of 8-12-16-24"));
 }
 
+/// More than one second view: another gradient from the first window on, of a loss that is written to the log.
+#[test]
+fn a_frame_may_have_several_second_views() {
+    let folder = tempfile::tempdir().unwrap();
+    small_omniglot::write(&folder.path().join("data"));
+    let loss = |out: &str, settings: &str| {
+        fs::write(folder.path().join("settings.toml"), settings).unwrap();
+        let mut arguments = train(out, "2");
+        arguments.extend(["--config", "settings.toml"]);
+        done(folder.path(), &arguments);
+        timeless(&folder.path().join(out).join("log.jsonl"))[0]["loss"].as_f64().unwrap()
+    };
+    let (one, two) = (loss("one", "second_views = 1\n"), loss("two", "second_views = 2\n"));
+    assert!(one.is_finite() && two.is_finite() && one != two, "{one} {two}");
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let folder = tempfile::tempdir().unwrap();

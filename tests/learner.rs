@@ -4,7 +4,7 @@
 
 use oupn_edge::config::{Preset, Settings};
 use oupn_edge::encoder::init::random_parameters;
-use oupn_edge::encoder::{Fused, TrainingOptions};
+use oupn_edge::encoder::{Fused, NormMode, TrainingOptions};
 use oupn_edge::learner::update::{Learner, Update};
 use oupn_edge::random::{Purpose, Random};
 
@@ -86,6 +86,40 @@ fn a_restored_state_goes_on_bit_for_bit() {
     }
 }
 
+/// Two second views are two windows with the same first view, averaged: loss, gradient (Adam's first moment after one update is a
+/// tenth of it) and the scalars'. Under running statistics, since those of a window depend on all of its images. f32: 1e-5 of
+/// the largest.
+#[test]
+fn second_views_are_averaged() {
+    let one = Settings { norm_statistics: NormMode::Running, ..settings(false) };
+    let two = Settings { second_views: 2, ..one.clone() };
+    let both = [images(0), images(7)[FRAMES * 256..].to_vec()].concat();
+    let (first, seconds) = both.split_at(FRAMES * 256);
+    let separate: Vec<_> = seconds
+        .chunks_exact(FRAMES * 256)
+        .map(|second| {
+            let mut learner = learner(&one);
+            let update = learner.update(&[first, second].concat(), FRAMES, 4).unwrap();
+            (update, learner.state)
+        })
+        .collect();
+    let mut learner = learner(&two);
+    let update = learner.update(&both, FRAMES, 4).unwrap();
+
+    let [(a, a_state), (b, b_state)] = &separate[..] else { panic!("two second views") };
+    assert!((a.losses.total - b.losses.total).abs() > 1e-3, "views that differ");
+    let mean = (a.losses.total + b.losses.total) / 2.0;
+    assert!((update.losses.total - mean).abs() < 1e-6, "{} {mean}", update.losses.total);
+    assert_eq!(learner.state.memory, a_state.memory, "written by the first view alone");
+
+    let moments = [&a_state.adam, &b_state.adam, &learner.state.adam].map(|adam| &adam.first);
+    let largest = moments[2].iter().fold(0.0f32, |largest, moment| largest.max(moment.abs()));
+    assert!(largest > 0.0);
+    for ((a, b), both) in moments[0].iter().zip(moments[1]).zip(moments[2]) {
+        assert!(((a + b) / 2.0 - both).abs() < 1e-5 * largest, "{a} {b} {both}");
+    }
+}
+
 #[test]
 fn what_is_not_finite_is_not_applied() {
     let mut learner = learner(&settings(false));
@@ -105,4 +139,5 @@ fn windows_of_the_wrong_size_are_refused() {
     assert!(learner.update(&[], 0, 1).is_err());
     assert!(learner.update(&images(0), FRAMES + 1, 1).is_err());
     assert!(learner.update(&images(0), FRAMES, FRAMES + 1).is_err());
+    assert!(learner.update(&images(0)[256..], FRAMES, 4).is_err());
 }

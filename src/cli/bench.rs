@@ -134,13 +134,12 @@ fn time_windows(
         (0..frames).map(|_| (0..plan.image.len()).map(|_| random.bits() as u8).collect()).collect();
     let pictures: Vec<Pixels<'_>> = pictures.iter().map(|picture| Pixels::Bytes(picture)).collect();
     let mut maker = Views::new(settings.views, settings.augmentation.recipe(), plan.image, settings.seed)?;
-    let mut images = vec![0.0; 2 * frames * plan.image.len()];
+    let mut images = vec![0.0; (1 + settings.second_views) * frames * plan.image.len()];
     let mut best: Option<(Duration, Times)> = None;
     for repeat in 0..args.repeat {
         progress(args, &format!("window {} of {}", repeat + 1, args.repeat));
         let start = Instant::now();
-        let (first, second) = images.split_at_mut(frames * plan.image.len());
-        maker.make(u64::from(repeat), &pictures, &[], first, second)?;
+        maker.make(u64::from(repeat), &pictures, &[], &mut images)?;
         let views = start.elapsed();
         let times = learner.update(&images, frames, frames)?.times;
         let total = |(views, times): &(Duration, Times)| *views + times.total();

@@ -117,7 +117,7 @@ fn update(settings: &Settings) -> Result<f64> {
     let parameters = random_parameters(settings.architecture(), &plan, 0);
     let encoder = Box::new(Fused::new(Arc::new(plan.clone()), TrainingOptions::default(), 0)?);
     let mut learner = Learner::new(settings, &plan, encoder, parameters, plan.fresh_statistics())?;
-    let images = pictures(2 * settings.window * plan.image.len());
+    let images = pictures((1 + settings.second_views) * settings.window * plan.image.len());
     let done = learner.update(&images, settings.window, settings.stride)?;
     match done.refused {
         None => Ok(done.losses.total),

@@ -294,6 +294,7 @@ mod tests {
     #[test]
     fn contradictions_and_broken_files_are_refused() {
         assert!(refusal("stride = 76").contains("stride = 76 is larger than window = 75"));
+        assert!(refusal("second_views = 2").contains("does not go with symmetric = true"));
         assert!(refusal("image_channels = 1").contains("reads 3"));
         assert!(refusal("preset = \"omniglot\"\naugmentation = \"mild\"").contains("changes colours"));
         assert!(refusal("augmentation = \"rooms\"").contains("mask"));

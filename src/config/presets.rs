@@ -68,6 +68,7 @@ impl Preset {
             beta: -12.0,
             gamma: 1.0,
             views: Pairing::TwoAugmented,
+            second_views: 1,
             augmentation: Augmentation::Saycam,
             encoder: EncoderKind::MobileNetV2,
             encoder_width: 1.0,

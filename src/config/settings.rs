@@ -106,6 +106,8 @@ settings! {
 
     /// Which two images of a frame are compared.
     views: Pairing, OneOf(&["clean_and_augmented", "two_augmented", "next_frame"]);
+    /// Second views of each frame that the first one teaches; the loss is their average. More than one needs `symmetric = false`.
+    second_views: usize, Whole(1, 8);
     /// How an augmented view is made.
     augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "handwriting", "mild"]);
 
@@ -218,6 +220,12 @@ impl Settings {
             return Err(Error::input(format!(
                 "stride = {} is larger than window = {}: frames between the windows would be lost",
                 self.stride, self.window
+            )));
+        }
+        if self.second_views > 1 && self.symmetric {
+            return Err(Error::input(format!(
+                "second_views = {} does not go with symmetric = true: only the first view can teach more than one",
+                self.second_views
             )));
         }
         let needs = self.architecture().image_channels();

@@ -106,7 +106,7 @@ fn measure() -> Result<(Duration, Duration)> {
     let device = DeviceChoice::Cuda.open().or_else(|_| DeviceChoice::Cpu.open())?;
     let encoder = device.training_encoder(Arc::new(plan.clone()), TrainingOptions::default(), 0)?;
     let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
-    let images = noise(2 * FRAMES * plan.image.len());
+    let images = noise((1 + settings.second_views) * FRAMES * plan.image.len());
     let start = Instant::now();
     learner.update(&images, FRAMES, FRAMES)?;
     Ok((frame, start.elapsed()))

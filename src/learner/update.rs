@@ -1,4 +1,4 @@
-//! One learning update: two views of a window of frames in, a better encoder and memory out.
+//! One learning update: the views of a window of frames in, a better encoder and memory out.
 //!
 //! Everything that learning changes is one [`LearnerState`], in the open, so that it can be saved and restored whole. An
 //! update either happens completely or leaves the state as it was: a loss or gradient that is not finite is reported,
@@ -11,6 +11,7 @@ use super::adam::{Adam, Group, Outcome, Rates};
 use super::schedule::{Schedule, kappa};
 use crate::config::Settings;
 use crate::encoder::{NormMode, Parameters, Plan, Statistics, TrainingEncoder};
+use crate::memory::window::ControlGradient;
 use crate::memory::{Control, Losses, Noise, Prototypes, Rules, Variant, Window, WindowInput};
 use crate::random::{Purpose, Random};
 use crate::{Error, Result};
@@ -79,7 +80,7 @@ pub struct Update {
 /// Seconds of an update, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
-    /// The encoder's forward pass over both views.
+    /// The encoder's forward pass over all views.
     pub encode: Duration,
     /// The memory's window, its losses and their gradient.
     pub memory: Duration,
@@ -107,6 +108,10 @@ pub struct Learner {
     norm: NormMode,
     encoder: Box<dyn TrainingEncoder + Send>,
     window: Window<f32>,
+    second_views: usize,
+    /// The loss of the last window and its gradient with respect to 1/τ, β, γ: averages over the second views.
+    losses: Losses,
+    d_control: ControlGradient,
     gradients: Parameters,
     features: Vec<f32>,
     d_features: Vec<f32>,
@@ -130,7 +135,7 @@ impl Learner {
         statistics: Statistics,
     ) -> Result<Self> {
         let dimension = plan.features;
-        let images = 2 * settings.window;
+        let images = (1 + settings.second_views) * settings.window;
         Ok(Self {
             rules: settings.rules(),
             schedule: settings.schedule(),
@@ -144,6 +149,9 @@ impl Learner {
             norm: settings.norm_statistics,
             encoder,
             window: Window::new(settings.window, settings.slots, dimension)?,
+            second_views: settings.second_views,
+            losses: Losses::default(),
+            d_control: ControlGradient::default(),
             gradients: plan.zero_parameters(),
             features: vec![0.0; images * dimension],
             d_features: vec![0.0; images * dimension],
@@ -159,11 +167,12 @@ impl Learner {
         })
     }
 
-    /// One update from `frames` frames: `images` holds view 1 of all of them, then view 2. The learning memory moves on by
-    /// the first `stride` frames, so that the next window may begin there.
+    /// One update from `frames` frames: `images` holds view 1 of all of them, then view 2, then the other second views if the
+    /// settings ask for more. The learning memory moves on by the first `stride` frames, so that the next window may begin there.
     pub fn update(&mut self, images: &[f32], frames: usize, stride: usize) -> Result<Update> {
         let numbers = frames * self.dimension;
-        if frames == 0 || 2 * numbers > self.features.len() {
+        let views = 1 + self.second_views;
+        if frames == 0 || views * numbers > self.features.len() {
             return Err(Error::input(format!(
                 "an update from {frames} frames; expected 1 to the window's length"
             )));
@@ -173,12 +182,12 @@ impl Learner {
         let mut lap = |time: &mut Duration| *time = std::mem::replace(&mut clock, Instant::now()).elapsed();
 
         let mut statistics = self.state.statistics.clone();
-        let features = &mut self.features[..2 * numbers];
+        let features = &mut self.features[..views * numbers];
         self.encoder.forward(
             &self.state.parameters,
             &mut statistics,
             images,
-            2 * frames,
+            views * frames,
             self.norm,
             features,
         )?;
@@ -206,28 +215,14 @@ impl Learner {
             });
         }
         self.draw_noise(frames);
-        let (first, second) = self.features[..2 * numbers].split_at(numbers);
-        self.window.run(&WindowInput {
-            embeddings: [first, second],
-            memory: &self.state.memory,
-            control: self.state.control,
-            rules: &self.rules,
-            kappa: kappa(self.state.adam.step),
-            noise: self.rules.straight_through.then_some(Noise {
-                creation: self.noise.each_ref().map(|noise| &noise.creation[..]),
-                assignment: self.noise.each_ref().map(|noise| &noise.assignment[..]),
-            }),
-            stride,
-        })?;
-        self.d_features[..numbers].copy_from_slice(self.window.d_embeddings(0));
-        self.d_features[numbers..2 * numbers].copy_from_slice(self.window.d_embeddings(1));
+        self.run_window(numbers, stride)?;
         lap(&mut times.memory);
 
-        let d_features = &self.d_features[..2 * numbers];
+        let d_features = &self.d_features[..views * numbers];
         self.encoder.backward(&self.state.parameters, images, d_features, &mut self.gradients, None)?;
         lap(&mut times.backward);
 
-        if !self.window.losses().total.is_finite() {
+        if !self.losses.total.is_finite() {
             return Ok(self.report(Some(Refusal::LossNotFinite), times));
         }
         if self.state.adam.is_far_too_long(self.gradient_square()) {
@@ -239,7 +234,7 @@ impl Learner {
             &mut state.parameters.values,
             &self.gradients.values,
             &mut state.control,
-            self.window.d_control(),
+            &self.d_control,
             &rates,
         )?;
         lap(&mut times.adam);
@@ -251,12 +246,48 @@ impl Learner {
         Ok(self.report(None, times))
     }
 
+    /// The memory's window on `numbers` features of each view: losses, gradients, and the memory after it.
+    ///
+    /// The memory is written by view 1 alone, so with several second views it goes the same way each time, and only what they
+    /// are asked differs: the average of the windows' losses is the loss of them all.
+    fn run_window(&mut self, numbers: usize, stride: usize) -> Result<()> {
+        let (first, seconds) = self.features[..(1 + self.second_views) * numbers].split_at(numbers);
+        let (d_first, d_seconds) = self.d_features.split_at_mut(numbers);
+        d_first.fill(0.0);
+        self.losses = Losses::default();
+        self.d_control = ControlGradient::default();
+        let share = 1.0 / self.second_views as f64;
+        for (second, d_second) in seconds.chunks_exact(numbers).zip(d_seconds.chunks_exact_mut(numbers)) {
+            self.window.run(&WindowInput {
+                embeddings: [first, second],
+                memory: &self.state.memory,
+                control: self.state.control,
+                rules: &self.rules,
+                kappa: kappa(self.state.adam.step),
+                noise: self.rules.straight_through.then_some(Noise {
+                    creation: self.noise.each_ref().map(|noise| &noise.creation[..]),
+                    assignment: self.noise.each_ref().map(|noise| &noise.assignment[..]),
+                }),
+                stride,
+            })?;
+            for (sum, d) in d_first.iter_mut().zip(self.window.d_embeddings(0)) {
+                *sum += share as f32 * d;
+            }
+            for (d_second, d) in d_second.iter_mut().zip(self.window.d_embeddings(1)) {
+                *d_second = share as f32 * d;
+            }
+            self.losses.add_scaled(share, self.window.losses());
+            self.d_control.add_scaled(share, self.window.d_control());
+        }
+        Ok(())
+    }
+
     fn report(&self, refused: Option<Refusal>, times: Times) -> Update {
         let outcomes = self.window.outcomes();
-        let numbers = 2 * outcomes.len() * self.dimension;
+        let numbers = (1 + self.second_views) * outcomes.len() * self.dimension;
         Update {
             refused,
-            losses: *self.window.losses(),
+            losses: self.losses,
             mean_new_probability: outcomes.iter().map(|outcome| outcome.new_probability).sum::<f64>()
                 / outcomes.len().max(1) as f64,
             created: outcomes.iter().filter(|outcome| outcome.created).count(),

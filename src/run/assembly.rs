@@ -131,6 +131,7 @@ impl Run {
             settings.views,
             scaling,
             settings.window,
+            settings.second_views,
             Box::new(move |step| schedule.rates(step).encoder),
         );
 

@@ -80,11 +80,13 @@ pub struct Pupil {
     pairing: Pairing,
     scaling: InputScaling,
     learning_rate: Box<dyn Fn(u64) -> f64 + Send>,
+    /// Views of a frame.
+    views_each: usize,
     images: Vec<f32>,
 }
 
 impl Pupil {
-    /// A pupil for windows of up to `window` frames.
+    /// A pupil for windows of up to `window` frames, of which it is shown `second_views` second views.
     pub fn new(
         learner: Learner,
         plan: Plan,
@@ -92,10 +94,12 @@ impl Pupil {
         pairing: Pairing,
         scaling: InputScaling,
         window: usize,
+        second_views: usize,
         learning_rate: Box<dyn Fn(u64) -> f64 + Send>,
     ) -> Self {
-        let images = vec![0.0; 2 * window * plan.image.len()];
-        Self { learner, plan, views, pairing, scaling, learning_rate, images }
+        let views_each = 1 + second_views;
+        let images = vec![0.0; views_each * window * plan.image.len()];
+        Self { learner, plan, views, pairing, scaling, learning_rate, views_each, images }
     }
 
     fn publication(&self) -> Result<Publication> {
@@ -126,11 +130,10 @@ impl Student for Pupil {
         let window = lesson.samples.first().map_or(0, |sample| sample.frame);
         let images = self
             .images
-            .get_mut(..2 * numbers)
+            .get_mut(..self.views_each * numbers)
             .ok_or_else(|| Error::input("a window of more frames than it was made for"))?;
-        let (first, second) = images.split_at_mut(numbers);
         // Views are numbered by the window's first frame: whatever happened in between, the same frames give the same views.
-        self.views.make(window, &frames, &next, first, second)?;
+        self.views.make(window, &frames, &next, images)?;
         self.scaling.apply(images);
         let step = self.learner.state.adam.step;
         let update = self.learner.update(images, frames.len(), lesson.stride)?;

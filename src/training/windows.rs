@@ -1,4 +1,4 @@
-//! Windows of a stream as the learner reads them: two views of every frame, scaled as the encoder wants them.
+//! Windows of a stream as the learner reads them: the views of every frame, scaled as the encoder wants them.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,18 @@ use crate::views::{Pixels, Views};
 pub struct WindowMaker<'a> {
     /// Where frames come from.
     pub stream: &'a dyn LearningStream,
-    /// Two views of each.
+    /// Makes the views of each.
     pub views: Views,
+    /// How many second ones.
+    pub second_views: usize,
     /// How they become what the encoder reads.
     pub scaling: InputScaling,
 }
 
-/// Both views of the frames of a window.
+/// The views of the frames of a window.
 #[derive(Clone, Debug, Default)]
 pub struct ViewedWindow {
-    /// View 1 of all frames, then view 2.
+    /// View 1 of all frames, then view 2, then further ones.
     pub images: Vec<f32>,
     /// Frames.
     pub frames: usize,
@@ -35,11 +37,9 @@ impl WindowMaker<'_> {
         let shown = self.stream.window(number)?;
         let frames: Vec<Pixels<'_>> = shown.frames.iter().map(|frame| Pixels::Bytes(frame)).collect();
         let next: Vec<Pixels<'_>> = shown.next.iter().map(|frame| Pixels::Bytes(frame)).collect();
-        let half = frames.len() * self.stream.shape().len();
         window.frames = frames.len();
-        window.images.resize(2 * half, 0.0);
-        let (first, second) = window.images.split_at_mut(half);
-        self.views.make(number, &frames, &next, first, second)?;
+        window.images.resize((1 + self.second_views) * frames.len() * self.stream.shape().len(), 0.0);
+        self.views.make(number, &frames, &next, &mut window.images)?;
         self.scaling.apply(&mut window.images);
         window.time = start.elapsed();
         Ok(())

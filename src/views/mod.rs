@@ -1,6 +1,6 @@
 //! Views: two pictures of the same thing, from which the encoder learns what does not matter.
 //!
-//! [`Views`] makes both views of all frames of a window. Images lie channels last with values in [0, 1], as `f32` or as
+//! [`Views`] makes the views of all frames of a window, a first and one or more second ones. Images lie channels last with values in [0, 1], as `f32` or as
 //! the bytes of a camera. A [`Recipe`] says how strongly a view may differ from its image; [`Augmentation`] names the
 //! recipes of the paper's datasets.
 //!
@@ -73,7 +73,7 @@ impl Pixels<'_> {
     }
 }
 
-/// Maker of the two views of every frame of a window.
+/// Maker of the views of every frame of a window.
 #[derive(Debug)]
 pub struct Views {
     pairing: Pairing,
@@ -87,9 +87,13 @@ pub struct Views {
 /// The most frames that a window may have: 15 bits of an image's number.
 const MOST_FRAMES: usize = 0x7FFF;
 
-/// The number of an image among all that are ever made: window, frame, view.
-fn number(window: u64, frame: usize, view: u64) -> u64 {
-    window << 16 | (frame as u64) << 1 | view
+/// The most views of a frame: a bit of an image's number, and seven more.
+const MOST_VIEWS: usize = 0xFF;
+
+/// The number of an image among all that are ever made: further views, window, frame, first or second view.
+fn number(window: u64, frame: usize, view: usize) -> u64 {
+    let (further, view) = (view.saturating_sub(1) as u64, view.min(1) as u64);
+    further << 56 | window << 16 | (frame as u64) << 1 | view
 }
 
 impl Views {
@@ -109,7 +113,8 @@ impl Views {
         Ok(Self { pairing, recipe, size, seed, workers })
     }
 
-    /// Makes both views of every frame of window number `window`, each into its own row of images.
+    /// Makes the views of every frame of window number `window`: view 1 of all frames, then view 2 of all frames, and as many
+    /// further ones as `images` has room for, made as view 2 is.
     ///
     /// `next` holds for each frame the one that the camera took after it; [`Pairing::NextFrame`] needs it, the other
     /// pairings do not look at it.
@@ -121,16 +126,16 @@ impl Views {
         window: u64,
         frames: &[Pixels<'_>],
         next: &[Pixels<'_>],
-        first: &mut [f32],
-        second: &mut [f32],
+        images: &mut [f32],
     ) -> Result<()> {
         let length = self.size.len();
         let second_frames = if self.pairing == Pairing::NextFrame { next } else { frames };
-        self.check(frames, second_frames, first, second)?;
+        self.check(frames, second_frames, images)?;
 
         let (pairing, recipe, size, seed) = (self.pairing, self.recipe, self.size, self.seed);
         let shift = recipe.draw_shift(&mut Random::new(seed, Purpose::Views, number(window, MOST_FRAMES, 0)));
-        let view = |worker: &mut Scratch, frame: usize, view: u64, source: Pixels<'_>, out: &mut [f32]| {
+        let make = |worker: &mut Scratch, frame: usize, view: usize, out: &mut [f32]| {
+            let source = if view == 0 { frames[frame] } else { second_frames[frame] };
             if view == 0 && pairing == Pairing::CleanAndAugmented {
                 source.copy(out);
             } else {
@@ -139,26 +144,18 @@ impl Views {
             }
             shift_image(out, size, shift);
         };
-        let share = frames.len().div_ceil(self.workers.len()).max(1);
-        let outputs = first.par_chunks_mut(share * length).zip(second.par_chunks_mut(share * length));
-        self.workers.par_iter_mut().zip(outputs).enumerate().for_each(|(part, (worker, (first, second)))| {
-            let outputs = first.chunks_exact_mut(length).zip(second.chunks_exact_mut(length));
-            let sources = frames.iter().zip(second_frames).enumerate().skip(part * share);
-            for ((first, second), (frame, (source, second_source))) in outputs.zip(sources) {
-                view(worker, frame, 0, *source, first);
-                view(worker, frame, 1, *second_source, second);
+        let share = (images.len() / length).div_ceil(self.workers.len()).max(1);
+        let parts = images.par_chunks_mut(share * length);
+        self.workers.par_iter_mut().zip(parts).enumerate().for_each(|(part, (worker, images))| {
+            for (index, out) in images.chunks_exact_mut(length).enumerate() {
+                let image = part * share + index;
+                make(worker, image % frames.len(), image / frames.len(), out);
             }
         });
         Ok(())
     }
 
-    fn check(
-        &self,
-        frames: &[Pixels<'_>],
-        second: &[Pixels<'_>],
-        out_1: &[f32],
-        out_2: &[f32],
-    ) -> Result<()> {
+    fn check(&self, frames: &[Pixels<'_>], second: &[Pixels<'_>], images: &[f32]) -> Result<()> {
         let length = self.size.len();
         if second.len() != frames.len() {
             return Err(Error::input(format!(
@@ -182,13 +179,13 @@ impl Views {
                 frames.len()
             )));
         }
-        if [out_1.len(), out_2.len()] != [frames.len() * length; 2] {
+        let view = frames.len() * length;
+        let views = if view == 0 { 0 } else { images.len() / view };
+        if views * view != images.len() || (view > 0 && !(2..=MOST_VIEWS).contains(&views)) {
             return Err(Error::input(format!(
-                "the views of {} frames need room for {} numbers each, not {} and {}",
+                "the views of {} frames need room for 2 to {MOST_VIEWS} times {view} numbers, not for {}",
                 frames.len(),
-                frames.len() * length,
-                out_1.len(),
-                out_2.len()
+                images.len()
             )));
         }
         Ok(())

@@ -295,8 +295,9 @@ fn pixels(images: &[Vec<f32>]) -> Vec<Pixels<'_>> {
 
 fn make(views: &mut Views, window: u64, frames: &[Vec<f32>], next: &[Vec<f32>]) -> (Vec<f32>, Vec<f32>) {
     let length = views.size.len() * frames.len();
-    let (mut first, mut second) = (vec![7.0; length], vec![7.0; length]);
-    views.make(window, &pixels(frames), &pixels(next), &mut first, &mut second).unwrap();
+    let mut first = vec![7.0; 2 * length];
+    views.make(window, &pixels(frames), &pixels(next), &mut first).unwrap();
+    let second = first.split_off(length);
     (first, second)
 }
 
@@ -376,9 +377,22 @@ fn bytes_are_as_good_as_numbers() {
     let floats: Vec<f32> = bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect();
     let mut views = Views::new(Pairing::CleanAndAugmented, augmentation.recipe(), size, 0).unwrap();
     let expected = make(&mut views, 0, &[floats], &[]);
-    let (mut first, mut second) = (vec![0.0; size.len()], vec![0.0; size.len()]);
-    views.make(0, &[Pixels::Bytes(&bytes)], &[], &mut first, &mut second).unwrap();
-    assert!((first, second) == expected);
+    let mut images = vec![0.0; 2 * size.len()];
+    views.make(0, &[Pixels::Bytes(&bytes)], &[], &mut images).unwrap();
+    assert!(images == [expected.0, expected.1].concat());
+}
+
+#[test]
+fn further_views_differ_and_leave_the_first_two_as_they_are() {
+    let (size, augmentation) = SIZES[3];
+    let frames = [noise(size, 1), noise(size, 2)];
+    let mut views = Views::new(Pairing::CleanAndAugmented, augmentation.recipe(), size, 0).unwrap();
+    let (first, second) = make(&mut views, 3, &frames, &[]);
+    let mut images = vec![7.0; 4 * first.len()];
+    views.make(3, &pixels(&frames), &[], &mut images).unwrap();
+    let made: Vec<&[f32]> = images.chunks_exact(first.len()).collect();
+    assert!(made[..2] == [&first[..], &second[..]]);
+    assert!(made[2] != made[1] && made[3] != made[1] && made[3] != made[2]);
 }
 
 #[test]
@@ -424,13 +438,13 @@ fn what_does_not_fit_is_refused() {
 
     let mut views = Views::new(Pairing::NextFrame, Augmentation::Omniglot.recipe(), size, 0).unwrap();
     let mut attempt = |frames: &[Vec<f32>], next: &[Vec<f32>], room: usize| {
-        let (mut first, mut second) = (vec![0.0; room], vec![0.0; 784]);
-        views.make(0, &pixels(frames), &pixels(next), &mut first, &mut second).unwrap_err().to_string()
+        views.make(0, &pixels(frames), &pixels(next), &mut vec![0.0; room]).unwrap_err().to_string()
     };
     let (image, short) = ([vec![0.0; 784]], [vec![0.0; 783]]);
-    assert!(attempt(&image, &[], 784).contains("there are 1 and 0"));
-    assert!(attempt(&image, &short, 784).contains("783 numbers"));
-    assert!(attempt(&image, &image, 783).contains("783 and 784"));
+    assert!(attempt(&image, &[], 1568).contains("there are 1 and 0"));
+    assert!(attempt(&image, &short, 1568).contains("783 numbers"));
+    assert!(attempt(&image, &image, 1567).contains("times 784 numbers, not for 1567"));
+    assert!(attempt(&image, &image, 784).contains("times 784 numbers, not for 784"));
 }
 
 proptest! {

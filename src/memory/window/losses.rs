@@ -17,6 +17,18 @@ pub struct Losses {
     pub total: f64,
 }
 
+impl Losses {
+    /// Adds `factor` times other losses.
+    pub fn add_scaled(&mut self, factor: f64, other: &Self) {
+        let Self { self_supervised, entropy, creation, mean_creation, total } = other;
+        self.self_supervised += factor * self_supervised;
+        self.entropy += factor * entropy;
+        self.creation += factor * creation;
+        self.mean_creation += factor * mean_creation;
+        self.total += factor * total;
+    }
+}
+
 /// −log Beta(mean; 4μ, 4−4μ) and its derivative. The mean is clipped to [1e-3, 1−1e-3]; the derivative passes the clip.
 pub(super) fn creation_loss(rules: &Rules, mean: f64) -> (f64, f64) {
     let a = 4.0 * rules.prior_mean;

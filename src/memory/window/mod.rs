@@ -80,6 +80,16 @@ pub struct ControlGradient {
     pub gamma: f64,
 }
 
+impl ControlGradient {
+    /// Adds `factor` times another gradient.
+    pub fn add_scaled(&mut self, factor: f64, other: &Self) {
+        let Self { inv_tau, beta, gamma } = other;
+        self.inv_tau += factor * inv_tau;
+        self.beta += factor * beta;
+        self.gamma += factor * gamma;
+    }
+}
+
 /// What became of one frame, as view 1 saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FrameOutcome {
