@@ -33,7 +33,7 @@ use crate::learner::update::{Learner, LearnerState};
 use crate::memory::{Control, LiveMemory, Prototypes};
 use crate::storage::{CheckpointStore, Filesystem, FolderLock, OsFilesystem};
 use crate::trace::{self, Reader, Record, TraceSettings, TraceWriter};
-use crate::views::{Pairing, Views};
+use crate::views::Pairing;
 use crate::{Error, Result};
 
 /// How long closing the trace may take.
@@ -122,18 +122,7 @@ impl Run {
         let settings = &plan.settings;
         let mut learner = Learner::new(settings, &network, encoder, start.parameters, start.statistics)?;
         learner.state.control = start.control;
-        let schedule = settings.clone();
-        let views = Views::new(settings.views, settings.augmentation.recipe(), network.image, settings.seed)?;
-        let mut pupil = Pupil::new(
-            learner,
-            network.clone(),
-            views,
-            settings.views,
-            scaling,
-            settings.window,
-            settings.second_views,
-            Box::new(move |step| schedule.rates(step).encoder),
-        );
+        let mut pupil = Pupil::new(learner, network.clone(), scaling, settings.clone())?;
 
         let companions = settings.views == Pairing::NextFrame;
         let mut sampler = Sampler::new(plan.period, companions);

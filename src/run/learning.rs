@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::checkpoint::{Keeper, LivePart};
 use super::ring::Sample;
+use crate::config::Settings;
 use crate::encoder::Plan;
 use crate::encoder::card::InputScaling;
 use crate::encoder::inference::Folded;
@@ -77,29 +78,17 @@ pub struct Pupil {
     learner: Learner,
     plan: Plan,
     views: Views,
-    pairing: Pairing,
+    settings: Settings,
     scaling: InputScaling,
-    learning_rate: Box<dyn Fn(u64) -> f64 + Send>,
-    /// Views of a frame.
-    views_each: usize,
     images: Vec<f32>,
 }
 
 impl Pupil {
-    /// A pupil for windows of up to `window` frames, of which it is shown `second_views` second views.
-    pub fn new(
-        learner: Learner,
-        plan: Plan,
-        views: Views,
-        pairing: Pairing,
-        scaling: InputScaling,
-        window: usize,
-        second_views: usize,
-        learning_rate: Box<dyn Fn(u64) -> f64 + Send>,
-    ) -> Self {
-        let views_each = 1 + second_views;
-        let images = vec![0.0; views_each * window * plan.image.len()];
-        Self { learner, plan, views, pairing, scaling, learning_rate, views_each, images }
+    /// A pupil for windows and views as the learner's settings have them.
+    pub fn new(learner: Learner, plan: Plan, scaling: InputScaling, settings: Settings) -> Result<Self> {
+        let views = Views::new(settings.views, settings.augmentation.recipe(), plan.image, settings.seed)?;
+        let images = vec![0.0; (1 + settings.second_views) * settings.window * plan.image.len()];
+        Ok(Self { learner, plan, views, settings, scaling, images })
     }
 
     fn publication(&self) -> Result<Publication> {
@@ -117,7 +106,7 @@ impl Student for Pupil {
         }
         let frames: Vec<Pixels<'_>> =
             lesson.samples.iter().map(|sample| Pixels::Bytes(&sample.pixels)).collect();
-        let next: Vec<Pixels<'_>> = match self.pairing {
+        let next: Vec<Pixels<'_>> = match self.settings.views {
             Pairing::NextFrame => lesson
                 .samples
                 .iter()
@@ -126,11 +115,11 @@ impl Student for Pupil {
                 .collect(),
             Pairing::CleanAndAugmented | Pairing::TwoAugmented => Vec::new(),
         };
-        let numbers = frames.len() * self.plan.image.len();
+        let numbers = (1 + self.settings.second_views) * frames.len() * self.plan.image.len();
         let window = lesson.samples.first().map_or(0, |sample| sample.frame);
         let images = self
             .images
-            .get_mut(..self.views_each * numbers)
+            .get_mut(..numbers)
             .ok_or_else(|| Error::input("a window of more frames than it was made for"))?;
         // Views are numbered by the window's first frame: whatever happened in between, the same frames give the same views.
         self.views.make(window, &frames, &next, images)?;
@@ -140,7 +129,7 @@ impl Student for Pupil {
         let publication = if update.refused.is_none() { Some(self.publication()?) } else { None };
         Ok(Learned {
             step: self.learner.state.adam.step,
-            learning_rate: (self.learning_rate)(step),
+            learning_rate: self.settings.rates(step).encoder,
             seconds: start.elapsed().as_secs_f64(),
             publication,
             last_frame: lesson.samples.last().map_or(0, |sample| sample.frame),
@@ -295,6 +284,6 @@ fn gone() -> Error {
 
 impl std::fmt::Debug for Pupil {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pupil").field("pairing", &self.pairing).finish_non_exhaustive()
+        f.debug_struct("Pupil").field("pairing", &self.settings.views).finish_non_exhaustive()
     }
 }

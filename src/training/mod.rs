@@ -82,7 +82,8 @@ impl<'a> Training<'a> {
         let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
         learner.state.control = control;
         let views = Views::new(settings.views, settings.augmentation.recipe(), plan.image, settings.seed)?;
-        let maker = WindowMaker { stream, views, second_views: settings.second_views, scaling: card.input.clone() };
+        let maker =
+            WindowMaker { stream, views, second_views: settings.second_views, scaling: card.input.clone() };
         Ok(Self {
             learner,
             settings,

@@ -87,7 +87,7 @@ pub struct Views {
 /// The most frames that a window may have: 15 bits of an image's number.
 const MOST_FRAMES: usize = 0x7FFF;
 
-/// The most views of a frame: a bit of an image's number, and seven more.
+/// The most views of a frame: the highest eight bits of an image's number count those beyond the second.
 const MOST_VIEWS: usize = 0xFF;
 
 /// The number of an image among all that are ever made: further views, window, frame, first or second view.
@@ -180,8 +180,9 @@ impl Views {
             )));
         }
         let view = frames.len() * length;
-        let views = if view == 0 { 0 } else { images.len() / view };
-        if views * view != images.len() || (view > 0 && !(2..=MOST_VIEWS).contains(&views)) {
+        if !(2 * view..=MOST_VIEWS * view).contains(&images.len())
+            || !images.len().is_multiple_of(view.max(1))
+        {
             return Err(Error::input(format!(
                 "the views of {} frames need room for 2 to {MOST_VIEWS} times {view} numbers, not for {}",
                 frames.len(),
