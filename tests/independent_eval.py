@@ -6,7 +6,7 @@ its own, drawn by NumPy, so its figures differ from `oupn-edge eval` by chance, 
 blocks.{0..3}.conv.weight, blocks.{i}.bn.{weight,bias,running_mean,running_var}, control.{inv_tau,beta,gamma}.
 
   pip install numpy pillow scikit-learn
-  tests/independent_eval.py --model models/conv4_wide_omniglot.safetensors --data omniglot --split test --episodes 200
+  tests/independent_eval.py --model models/conv4_omniglot.safetensors --data omniglot --split test --episodes 200
 """
 import argparse
 import io

@@ -67,7 +67,7 @@ pub const OF_THE_DATA: &str = "LicenseRef-of-the-data";
 /// The cards that come with the program.
 const KNOWN: [&str; 6] = [
     include_str!("../../models/conv4_omniglot.toml"),
-    include_str!("../../models/conv4_wide_omniglot.toml"),
+    include_str!("../../models/conv4_64_omniglot.toml"),
     include_str!("../../models/mobilenet_v2_1.0_imagenet.toml"),
     include_str!("../../models/mobilenet_v2_0.35_imagenet.toml"),
     include_str!("../../models/mobilenet_v2_torchvision_v1.toml"),
