@@ -130,6 +130,24 @@ fn the_blocks_of_conv4_can_be_chosen() {
     assert!(refused(folder.path(), &paper).contains("weights of Conv-4 of 8-12-16-24"));
 }
 
+/// Stopped on the way, a run has the rates of all of its windows, and ends where one that never stopped does.
+#[test]
+fn a_run_can_be_stopped_after_a_window() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    small_omniglot::write(&at("data"));
+    fs::write(at("falling.toml"), "schedule = \"cosine\"\naugmentation = \"scripts\"\n").unwrap();
+    let with = |out: &'static str, more: &[&'static str]| {
+        let arguments = [&train(out, "4")[..], &["--config", "falling.toml"], more].concat();
+        done(folder.path(), &arguments)
+    };
+    with("whole", &[]);
+    assert!(with("part", &["--until", "2"]).contains("2 windows"));
+    assert_ne!(content(&at("whole/model.safetensors")), content(&at("part/model.safetensors")));
+    assert!(with("part", &[]).contains("going on after window 2"));
+    assert_eq!(content(&at("whole/model.safetensors")), content(&at("part/model.safetensors")));
+}
+
 /// More than one second view: another gradient from the first window on, of a loss that is written to the log.
 #[test]
 fn a_frame_may_have_several_second_views() {

@@ -109,7 +109,7 @@ settings! {
     /// Second views of each frame that the first one teaches; the loss is their average. More than one needs `symmetric = false`.
     second_views: usize, Whole(1, 8);
     /// How an augmented view is made.
-    augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "handwriting", "mild"]);
+    augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "handwriting", "scripts", "mild"]);
 
     /// The network that encodes a frame.
     encoder: EncoderKind, OneOf(&["mobilenet-v2", "resnet-12", "conv-4"]);

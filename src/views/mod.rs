@@ -16,6 +16,7 @@ mod colour;
 mod crop;
 mod recipe;
 mod resample;
+mod script;
 #[cfg(test)]
 mod tests;
 mod warp;
@@ -23,7 +24,7 @@ mod warp;
 use rayon::prelude::*;
 
 use self::augment::Scratch;
-pub use self::recipe::{Augmentation, Colour, Crop, Object, Pairing, Recipe, Warping};
+pub use self::recipe::{Augmentation, Colour, Crop, Object, Pairing, Recipe, Script, Warping};
 use crate::encoder::plan::Shape;
 use crate::kernels::image::{Pixel, clipped};
 use crate::random::{Purpose, Random};
@@ -134,6 +135,16 @@ impl Views {
 
         let (pairing, recipe, size, seed) = (self.pairing, self.recipe, self.size, self.seed);
         let shift = recipe.draw_shift(&mut Random::new(seed, Purpose::Views, number(window, MOST_FRAMES, 0)));
+        let script = recipe.script.and_then(|script| {
+            script::Change::draw(
+                &script,
+                &mut Random::new(seed, Purpose::Views, number(window, MOST_FRAMES, 1)),
+            )
+        });
+        let changed = script.map(|script| [frames, second_frames].map(|frames| script.apply(frames, size)));
+        let changed = changed.as_ref().map(|[first, second]| [floats(first), floats(second)]);
+        let (frames, second_frames) =
+            changed.as_ref().map_or((frames, second_frames), |[first, second]| (&first[..], &second[..]));
         let make = |worker: &mut Scratch, frame: usize, view: usize, out: &mut [f32]| {
             let source = if view == 0 { frames[frame] } else { second_frames[frame] };
             if view == 0 && pairing == Pairing::CleanAndAugmented {
@@ -191,6 +202,10 @@ impl Views {
         }
         Ok(())
     }
+}
+
+fn floats(images: &[Vec<f32>]) -> Vec<Pixels<'_>> {
+    images.iter().map(|image| Pixels::Floats(image)).collect()
 }
 
 impl Recipe {

@@ -30,6 +30,8 @@ pub enum Augmentation {
     Imagenet,
     /// Another hand's drawing of the same character: turned, sheared, stretched, moved and bent, line by line.
     Handwriting,
+    /// The same, in most windows of another script: all of their characters are mirrored, or changed in shape, alike.
+    Scripts,
     /// Slight crops and colour, for two camera frames that differ by themselves.
     Mild,
 }
@@ -47,7 +49,20 @@ impl Augmentation {
             crop: Some(crop),
             flip: 0.0,
             colour: Some(Colour { strength: 0.5, jittered: 0.8, greyed: 0.2 }),
+            script: None,
             window_shift: 0,
+        };
+        // What is done to the ink of a drawing that was resampled.
+        let still = Warping {
+            rotation: 0.0,
+            shear: 0.0,
+            zoom: 0.0,
+            scale: 0.0,
+            shift: 0.0,
+            bend: 0.0,
+            jitter: 0.0,
+            gain: 1.6,
+            level: (0.4, 0.5),
         };
         match self {
             Self::Rooms => Recipe {
@@ -72,13 +87,27 @@ impl Augmentation {
                     shift: 0.15,
                     bend: 0.05,
                     jitter: 0.05,
-                    gain: 1.6,
-                    level: (0.4, 0.5),
+                    ..still
                 }),
                 crop: None,
                 colour: None,
                 window_shift: 2,
                 ..simclr
+            },
+            Self::Scripts => Recipe {
+                script: Some(Script {
+                    mirrored: 0.5,
+                    warped: 0.5,
+                    warping: Warping {
+                        rotation: 20.0,
+                        shear: 0.25,
+                        scale: 0.2,
+                        bend: 0.08,
+                        level: (0.45, 0.5),
+                        ..still
+                    },
+                }),
+                ..Self::Handwriting.recipe()
             },
             Self::Imagenet => Recipe { flip: 0.5, ..simclr },
             Self::Mild => Recipe {
@@ -107,8 +136,21 @@ pub struct Recipe {
     pub flip: f32,
     /// Changes of colour, if any.
     pub colour: Option<Colour>,
+    /// A change of all images of a window together, if any.
+    pub script: Option<Script>,
     /// Largest shift in pixels, to every side, of all views of a window together.
     pub window_shift: usize,
+}
+
+/// How all images of a window may change alike, so that they show other things than were photographed or drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Script {
+    /// Probability of mirror images.
+    pub mirrored: f32,
+    /// Probability of a change of shape.
+    pub warped: f32,
+    /// That change.
+    pub warping: Warping,
 }
 
 /// How far the shape of a drawing may change.

@@ -276,6 +276,7 @@ fn identity(size: Shape) -> Recipe {
         crop: Some(crop),
         flip: 0.0,
         colour: None,
+        script: None,
         window_shift: 0,
     }
 }
@@ -289,14 +290,10 @@ const SIZES: [(Shape, Augmentation); 5] = [
     (Shape { height: 84, width: 84, channels: 3 }, Augmentation::Imagenet),
 ];
 
-fn pixels(images: &[Vec<f32>]) -> Vec<Pixels<'_>> {
-    images.iter().map(|image| Pixels::Floats(image)).collect()
-}
-
 fn make(views: &mut Views, window: u64, frames: &[Vec<f32>], next: &[Vec<f32>]) -> (Vec<f32>, Vec<f32>) {
     let length = views.size.len() * frames.len();
     let mut first = vec![7.0; 2 * length];
-    views.make(window, &pixels(frames), &pixels(next), &mut first).unwrap();
+    views.make(window, &floats(frames), &floats(next), &mut first).unwrap();
     let second = first.split_off(length);
     (first, second)
 }
@@ -389,10 +386,43 @@ fn further_views_differ_and_leave_the_first_two_as_they_are() {
     let mut views = Views::new(Pairing::CleanAndAugmented, augmentation.recipe(), size, 0).unwrap();
     let (first, second) = make(&mut views, 3, &frames, &[]);
     let mut images = vec![7.0; 4 * first.len()];
-    views.make(3, &pixels(&frames), &[], &mut images).unwrap();
+    views.make(3, &floats(&frames), &[], &mut images).unwrap();
     let made: Vec<&[f32]> = images.chunks_exact(first.len()).collect();
     assert!(made[..2] == [&first[..], &second[..]]);
     assert!(made[2] != made[1] && made[3] != made[1] && made[3] != made[2]);
+}
+
+/// All images of a window are mirrored, or none: both views, every frame.
+#[test]
+fn a_script_is_one_for_the_whole_window() {
+    let (size, _) = SIZES[4];
+    let still = Augmentation::Scripts.recipe().script.unwrap();
+    let recipe = Recipe { script: Some(Script { mirrored: 0.5, warped: 0.0, ..still }), ..identity(size) };
+    let frames = [noise(size, 1), noise(size, 2)];
+    let mirrored = frames.concat();
+    let mirrored: Vec<f32> = mirrored
+        .chunks_exact(size.width * size.channels)
+        .flat_map(|row| row.chunks_exact(size.channels).rev().flatten().copied())
+        .collect();
+    for pairing in [Pairing::CleanAndAugmented, Pairing::NextFrame] {
+        let mut views = Views::new(pairing, recipe, size, 0).unwrap();
+        let mut windows = [0; 2];
+        for window in 0..40 {
+            let (first, second) = make(&mut views, window, &frames, &frames);
+            assert!(first == second);
+            let turn = if first == mirrored { 1 } else { 0 };
+            assert!(turn == 1 || first == frames.concat());
+            windows[turn] += 1;
+        }
+        assert!(windows[0] > 8 && windows[1] > 8, "{windows:?}");
+    }
+    // A change of shape is the same for all, too: equal frames stay equal.
+    let shaped = Recipe { script: Some(Script { mirrored: 0.0, warped: 1.0, ..still }), ..identity(size) };
+    let mut views = Views::new(Pairing::CleanAndAugmented, shaped, size, 0).unwrap();
+    let (first, second) = make(&mut views, 0, &[frames[0].clone(), frames[0].clone()], &[]);
+    assert!(
+        first == second && first[..size.len()] == first[size.len()..] && first[..size.len()] != frames[0]
+    );
 }
 
 #[test]
@@ -438,7 +468,7 @@ fn what_does_not_fit_is_refused() {
 
     let mut views = Views::new(Pairing::NextFrame, Augmentation::Omniglot.recipe(), size, 0).unwrap();
     let mut attempt = |frames: &[Vec<f32>], next: &[Vec<f32>], room: usize| {
-        views.make(0, &pixels(frames), &pixels(next), &mut vec![0.0; room]).unwrap_err().to_string()
+        views.make(0, &floats(frames), &floats(next), &mut vec![0.0; room]).unwrap_err().to_string()
     };
     let (image, short) = ([vec![0.0; 784]], [vec![0.0; 783]]);
     assert!(attempt(&image, &[], 1568).contains("there are 1 and 0"));
@@ -488,24 +518,26 @@ proptest! {
         let size = Shape { height, width, channels };
         let colour = (channels >= 3).then_some(Colour { strength: 1.0, jittered: 1.0, greyed: 0.5 });
         let object = if channels == 4 { Object::Mask } else { Object::Image };
+        let warping = Warping {
+            rotation: 180.0,
+            shear: 1.0,
+            zoom: 1.0,
+            scale: 1.0,
+            shift: 1.0,
+            bend: 1.0,
+            jitter: 1.0,
+            gain: 3.0,
+            level: (0.0, 1.0),
+        };
         let recipe = Recipe {
             gaussian_blur: 0.7,
             motion_blur: 0.7,
             rotation: 180.0,
-            warp: Some(Warping {
-                rotation: 180.0,
-                shear: 1.0,
-                zoom: 1.0,
-                scale: 1.0,
-                shift: 1.0,
-                bend: 1.0,
-                jitter: 1.0,
-                gain: 3.0,
-                level: (0.0, 1.0),
-            }),
+            warp: Some(warping),
             crop: Some(Crop { area: (0.01, 1.0), aspect: (0.3, 3.0), covered: 0.0, object }),
             flip: 0.5,
             colour,
+            script: Some(Script { mirrored: 0.5, warped: 0.5, warping }),
             window_shift: 3,
         };
         let mut views = Views::new(Pairing::TwoAugmented, recipe, size, seed).unwrap();
