@@ -7,6 +7,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use rayon::prelude::*;
+
 use super::adam::{Adam, Group, Outcome, Rates};
 use super::schedule::{Schedule, kappa};
 use crate::config::Settings;
@@ -107,8 +109,8 @@ pub struct Learner {
     seed: u64,
     norm: NormMode,
     encoder: Box<dyn TrainingEncoder + Send>,
-    window: Window<f32>,
-    second_views: usize,
+    /// The memory's window, once for each second view.
+    windows: Vec<Window<f32>>,
     /// The loss of the last window and its gradient with respect to 1/τ, β, γ: averages over the second views.
     losses: Losses,
     d_control: ControlGradient,
@@ -148,8 +150,9 @@ impl Learner {
             seed: settings.seed,
             norm: settings.norm_statistics,
             encoder,
-            window: Window::new(settings.window, settings.slots, dimension)?,
-            second_views: settings.second_views,
+            windows: (0..settings.second_views)
+                .map(|_| Window::new(settings.window, settings.slots, dimension))
+                .collect::<Result<_>>()?,
             losses: Losses::default(),
             d_control: ControlGradient::default(),
             gradients: plan.zero_parameters(),
@@ -171,7 +174,7 @@ impl Learner {
     /// settings ask for more. The learning memory moves on by the first `stride` frames, so that the next window may begin there.
     pub fn update(&mut self, images: &[f32], frames: usize, stride: usize) -> Result<Update> {
         let numbers = frames * self.dimension;
-        let views = 1 + self.second_views;
+        let views = 1 + self.windows.len();
         if frames == 0 || views * numbers > self.features.len() {
             return Err(Error::input(format!(
                 "an update from {frames} frames; expected 1 to the window's length"
@@ -242,7 +245,7 @@ impl Learner {
             return Ok(self.report(Some(Refusal::GradientNotFinite(group)), times));
         }
         state.statistics = statistics;
-        state.memory.clone_from(self.window.memory_after_stride());
+        state.memory.clone_from(self.windows[0].memory_after_stride());
         Ok(self.report(None, times))
     }
 
@@ -251,40 +254,39 @@ impl Learner {
     /// The memory is written by view 1 alone, so with several second views it goes the same way each time, and only what they
     /// are asked differs: the average of the windows' losses is the loss of them all.
     fn run_window(&mut self, numbers: usize, stride: usize) -> Result<()> {
-        let (first, seconds) = self.features[..(1 + self.second_views) * numbers].split_at(numbers);
+        let (first, seconds) = self.features[..(1 + self.windows.len()) * numbers].split_at(numbers);
+        let noise = self.rules.straight_through.then_some(Noise {
+            creation: self.noise.each_ref().map(|noise| &noise.creation[..]),
+            assignment: self.noise.each_ref().map(|noise| &noise.assignment[..]),
+        });
+        let (memory, control, rules) = (&self.state.memory, self.state.control, &self.rules);
+        let kappa = kappa(self.state.adam.step);
+        let run = |(window, second): (&mut Window<f32>, &[f32])| {
+            window.run(&WindowInput { embeddings: [first, second], memory, control, rules, kappa, noise, stride })
+        };
+        self.windows.par_iter_mut().zip(seconds.par_chunks_exact(numbers)).try_for_each(run)?;
+
         let (d_first, d_seconds) = self.d_features.split_at_mut(numbers);
         d_first.fill(0.0);
         self.losses = Losses::default();
         self.d_control = ControlGradient::default();
-        let share = 1.0 / self.second_views as f64;
-        for (second, d_second) in seconds.chunks_exact(numbers).zip(d_seconds.chunks_exact_mut(numbers)) {
-            self.window.run(&WindowInput {
-                embeddings: [first, second],
-                memory: &self.state.memory,
-                control: self.state.control,
-                rules: &self.rules,
-                kappa: kappa(self.state.adam.step),
-                noise: self.rules.straight_through.then_some(Noise {
-                    creation: self.noise.each_ref().map(|noise| &noise.creation[..]),
-                    assignment: self.noise.each_ref().map(|noise| &noise.assignment[..]),
-                }),
-                stride,
-            })?;
-            for (sum, d) in d_first.iter_mut().zip(self.window.d_embeddings(0)) {
+        let share = 1.0 / self.windows.len() as f64;
+        for (window, d_second) in self.windows.iter().zip(d_seconds.chunks_exact_mut(numbers)) {
+            for (sum, d) in d_first.iter_mut().zip(window.d_embeddings(0)) {
                 *sum += share as f32 * d;
             }
-            for (d_second, d) in d_second.iter_mut().zip(self.window.d_embeddings(1)) {
+            for (d_second, d) in d_second.iter_mut().zip(window.d_embeddings(1)) {
                 *d_second = share as f32 * d;
             }
-            self.losses.add_scaled(share, self.window.losses());
-            self.d_control.add_scaled(share, self.window.d_control());
+            self.losses.add_scaled(share, window.losses());
+            self.d_control.add_scaled(share, window.d_control());
         }
         Ok(())
     }
 
     fn report(&self, refused: Option<Refusal>, times: Times) -> Update {
-        let outcomes = self.window.outcomes();
-        let numbers = (1 + self.second_views) * outcomes.len() * self.dimension;
+        let outcomes = self.windows[0].outcomes();
+        let numbers = (1 + self.windows.len()) * outcomes.len() * self.dimension;
         Update {
             refused,
             losses: self.losses,
