@@ -262,7 +262,15 @@ impl Learner {
         let (memory, control, rules) = (&self.state.memory, self.state.control, &self.rules);
         let kappa = kappa(self.state.adam.step);
         let run = |(window, second): (&mut Window<f32>, &[f32])| {
-            window.run(&WindowInput { embeddings: [first, second], memory, control, rules, kappa, noise, stride })
+            window.run(&WindowInput {
+                embeddings: [first, second],
+                memory,
+                control,
+                rules,
+                kappa,
+                noise,
+                stride,
+            })
         };
         self.windows.par_iter_mut().zip(seconds.par_chunks_exact(numbers)).try_for_each(run)?;
 
