@@ -87,6 +87,7 @@ impl Preset {
             gamma_learning_rate: 1e-3,
             schedule: ScheduleKind::Staircase,
             steps: 30_000,
+            cosine_from: 0,
             rate_drops: vec![20_000],
             seed: 0,
         };

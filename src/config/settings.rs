@@ -142,8 +142,10 @@ settings! {
     beta_learning_rate: f64, Real(Included(0.0), Included(1.0));
     /// The same for γ.
     gamma_learning_rate: f64, Real(Included(0.0), Included(1.0));
-    /// How the learning rates fall: to a tenth at each of `rate_drops`, or as a cosine to 0 at `steps`.
+    /// How the learning rates fall: to a tenth at each of `rate_drops`, or from `cosine_from` on, as a cosine, to 0 at `steps`.
     schedule: ScheduleKind, OneOf(&["staircase", "cosine"]);
+    /// Updates before the cosine begins to fall.
+    cosine_from: u64, Whole(0, 1_000_000_000);
     /// Updates of the whole run.
     steps: u64, Whole(1, 1_000_000_000);
     /// Updates after which the staircase falls.
@@ -199,7 +201,7 @@ impl Settings {
     pub fn schedule(&self) -> Schedule {
         match self.schedule {
             ScheduleKind::Staircase => Schedule::Staircase { drops: self.rate_drops.clone() },
-            ScheduleKind::Cosine => Schedule::Cosine { steps: self.steps },
+            ScheduleKind::Cosine => Schedule::Cosine { from: self.cosine_from, steps: self.steps },
         }
     }
 

@@ -10,8 +10,10 @@ pub enum Schedule {
         /// Updates after which the rates fall.
         drops: Vec<u64>,
     },
-    /// Along half a cosine wave, to 0 at the last step and from then on.
+    /// Not at first, then along half a cosine wave, to 0 at the last step and from then on.
     Cosine {
+        /// Updates before the fall begins.
+        from: u64,
         /// Updates of the whole run.
         steps: u64,
     },
@@ -26,8 +28,9 @@ impl Schedule {
                 let fallen = drops.iter().filter(|&&drop| step >= drop).count();
                 1.0 / 10f64.powi(i32::try_from(fallen).unwrap_or(i32::MAX))
             }
-            Self::Cosine { steps } => {
-                let done = step.min(*steps) as f64 / (*steps).max(1) as f64;
+            Self::Cosine { from, steps } => {
+                let (fallen, fall) = (step.min(*steps).saturating_sub(*from), steps.saturating_sub(*from));
+                let done = fallen as f64 / fall.max(1) as f64;
                 (1.0 + (std::f64::consts::PI * done).cos()) / 2.0
             }
         }
@@ -60,11 +63,16 @@ mod tests {
     /// The closed values of the cosine at 0, 1/3, 1/2, 2/3 and 1 of the run.
     #[test]
     fn the_cosine_ends_at_zero() {
-        let schedule = Schedule::Cosine { steps: 600 };
-        for (step, expected) in [(0, 1.0), (200, 0.75), (300, 0.5), (400, 0.25), (600, 0.0), (601, 0.0)] {
-            assert!((schedule.factor(step) - expected).abs() < 1e-15, "at {step}");
+        for from in [0, 1000] {
+            let schedule = Schedule::Cosine { from, steps: from + 600 };
+            for (step, expected) in [(0, 1.0), (200, 0.75), (300, 0.5), (400, 0.25), (600, 0.0), (601, 0.0)] {
+                assert!((schedule.factor(from + step) - expected).abs() < 1e-15, "{from} and {step}");
+            }
+            assert_eq!(schedule.factor(from / 2), 1.0);
         }
-        assert_eq!(Schedule::Cosine { steps: 0 }.factor(0), 1.0);
+        // A run that ends before its fall begins.
+        assert_eq!(Schedule::Cosine { from: 7, steps: 5 }.factor(5), 1.0);
+        assert_eq!(Schedule::Cosine { from: 0, steps: 0 }.factor(0), 1.0);
     }
 
     #[test]

@@ -58,8 +58,8 @@ impl Training<'_> {
             })
         };
         let begun = Settings::from_toml(entry(SETTINGS)?, &format!("{}, {SETTINGS}", path.display()))?;
-        let Settings { steps, schedule, ref rate_drops, .. } = self.settings;
-        let expected = Settings { steps, schedule, rate_drops: rate_drops.clone(), ..begun };
+        let Settings { steps, schedule, cosine_from, ref rate_drops, .. } = self.settings;
+        let expected = Settings { steps, schedule, cosine_from, rate_drops: rate_drops.clone(), ..begun };
         if expected != self.settings {
             return Err(Error::input(format!(
                 "{}: the run was started with other settings; give the same ones, or another --out folder",
