@@ -50,9 +50,6 @@ pub(super) struct TrainArgs {
     /// Windows to learn from, all in all [default: the setting `steps`]
     #[arg(long)]
     windows: Option<u64>,
-    /// Stop after this window, as if told to: the schedule stays that of all windows
-    #[arg(long, value_name = "WINDOW")]
-    until: Option<u64>,
     /// Start of every random sequence [default: the setting]
     #[arg(long)]
     seed: Option<u64>,
@@ -130,21 +127,20 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
             .map_err(|error| Error::io("signals", error))?;
     }
     let total = training.settings().steps;
-    let last = args.until.map_or(total, |until| until.min(total));
-    let mut progress = Progress::new(&training, last);
-    while training.windows() < last && !stop.load(Ordering::Relaxed) {
+    let mut progress = Progress::new(&training, total);
+    while training.windows() < total && !stop.load(Ordering::Relaxed) {
         let step = training.step()?;
         log.window(&step, &training.learner.state.control)?;
         progress.step(&training, &step)?;
         if let Some(labelled) = &labelled
-            && (step.window.is_multiple_of(args.evaluate) || step.window == last)
+            && (step.window.is_multiple_of(args.evaluate) || step.window == total)
         {
             let scores = evaluate(&training, labelled)?;
             log.evaluation(step.window, args.split, &scores)?;
             progress.evaluation(step.window, args.split, &scores)?;
         }
         // Asked for only now: an evaluation takes its time, and a run that is told to stop keeps what it has learned.
-        let at_end = step.window == last || stop.load(Ordering::Relaxed);
+        let at_end = step.window == total || stop.load(Ordering::Relaxed);
         if at_end || step.window.is_multiple_of(args.checkpoint) {
             save(&training, &store, &args.out)?;
             log.flush()?;
