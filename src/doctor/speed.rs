@@ -16,8 +16,9 @@ use crate::random::{Purpose, Random};
 /// Frames of the small window; the time of a window grows with them.
 const FRAMES: usize = 4;
 
-/// Frames that are timed one by one; the middle one counts.
+/// Frames that are timed one by one, unless that takes longer than [`PATIENCE`]; the middle one counts.
 const TIMED: usize = 7;
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Seconds between frames, and frames between updates, unless set otherwise: what a step of learning must fit in.
 const INTERVAL_S: f64 = 4.0;
@@ -52,9 +53,14 @@ pub(super) fn timings() -> Vec<Check> {
     }
 }
 
+/// Whether a frame takes so long that learning is out of the question.
+fn is_slow(frame: Duration) -> bool {
+    frame.as_secs_f64() > INTERVAL_S / 2.0
+}
+
 fn one_frame(took: Duration) -> Check {
     let found = format!("{:.0} ms", took.as_secs_f64() * 1e3);
-    if took.as_secs_f64() > INTERVAL_S / 2.0 {
+    if is_slow(took) {
         return Check::advice(
             "one frame",
             found,
@@ -64,7 +70,12 @@ fn one_frame(took: Duration) -> Check {
     Check::ok("one frame", found)
 }
 
-fn whole_window(small: Duration) -> Check {
+fn whole_window(small: Option<Duration>) -> Check {
+    let advice = "longer than 15 frames take to come: updates will come less often by themselves; a smaller \
+                  encoder_width or image makes them faster";
+    let Some(small) = small else {
+        return Check::advice("one window", "not timed: it would take minutes".to_owned(), advice);
+    };
     let settings = Preset::Saycam.settings();
     let whole = small.as_secs_f64() * settings.window as f64 / FRAMES as f64;
     let found = format!(
@@ -73,15 +84,13 @@ fn whole_window(small: Duration) -> Check {
         settings.window
     );
     if whole > INTERVAL_S * STRIDE {
-        let advice = "longer than 15 frames take to come: updates will come less often by themselves; a smaller \
-                      encoder_width or image makes them faster";
         return Check::advice("one window", found, advice);
     }
     Check::ok("one window", found)
 }
 
-/// The time of one frame, and of the small window.
-fn measure() -> Result<(Duration, Duration)> {
+/// The time of one frame and, unless that is slow, of the small window.
+fn measure() -> Result<(Duration, Option<Duration>)> {
     let mut settings: Settings = Preset::Saycam.settings();
     settings.window = FRAMES;
     settings.stride = FRAMES;
@@ -99,9 +108,15 @@ fn measure() -> Result<(Duration, Duration)> {
         let start = Instant::now();
         inference.embed(&image, &mut embedding)?;
         times.push(start.elapsed());
+        if times.iter().sum::<Duration>() > PATIENCE {
+            break;
+        }
     }
     times.sort_unstable();
-    let frame = times.get(TIMED / 2).copied().unwrap_or_default();
+    let frame = times.get(times.len() / 2).copied().unwrap_or_default();
+    if is_slow(frame) {
+        return Ok((frame, None));
+    }
 
     let device = DeviceChoice::Cuda.open().or_else(|_| DeviceChoice::Cpu.open())?;
     let encoder = device.training_encoder(Arc::new(plan.clone()), TrainingOptions::default(), 0)?;
@@ -109,5 +124,24 @@ fn measure() -> Result<(Duration, Duration)> {
     let images = noise((1 + settings.second_views) * FRAMES * plan.image.len());
     let start = Instant::now();
     learner.update(&images, FRAMES, FRAMES)?;
-    Ok((frame, start.elapsed()))
+    Ok((frame, Some(start.elapsed())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    #[test]
+    fn a_slow_machine_is_told_so() {
+        let seconds = Duration::from_secs_f64;
+        assert_eq!(one_frame(seconds(0.1)).verdict, Verdict::Ok);
+        assert_eq!(one_frame(seconds(2.1)).verdict, Verdict::Advice);
+        // 75 frames in 60 s are 4 in 3.2.
+        assert_eq!(whole_window(Some(seconds(3.1))).verdict, Verdict::Ok);
+        assert_eq!(whole_window(Some(seconds(3.3))).verdict, Verdict::Advice);
+        let not_timed = whole_window(None);
+        assert_eq!(not_timed.verdict, Verdict::Advice);
+        assert!(not_timed.found.contains("not timed"));
+    }
 }
