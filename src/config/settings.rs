@@ -33,7 +33,7 @@ pub enum EncoderKind {
 pub enum ScheduleKind {
     /// To a tenth at each of `rate_drops`: the paper's.
     Staircase,
-    /// Along half a cosine wave to 0 at `steps`.
+    /// From `cosine_from` on, along half a cosine wave, to 0 at `steps`.
     Cosine,
 }
 

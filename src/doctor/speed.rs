@@ -53,7 +53,7 @@ pub(super) fn timings() -> Vec<Check> {
     }
 }
 
-/// Whether a frame takes so long that learning is out of the question.
+/// Whether a frame takes so long that even the small window, whose frames also learn, would take minutes.
 fn is_slow(frame: Duration) -> bool {
     frame.as_secs_f64() > INTERVAL_S / 2.0
 }

@@ -195,13 +195,13 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Points along a line in space: the first coordinate keeps their order and spacing, the second is nothing.
     /// hsl(0 70% 40%), hsl(222.5 70% 60%) and hsl(85 70% 40%) by the definition of CSS.
     #[test]
     fn classes_have_colours_of_their_own() {
         assert_eq!([0, 1, 2].map(class_colour), ["#ad1f1f", "#527be0", "#72ad1f"]);
     }
 
+    /// Points along a line in space: the first coordinate keeps their order and spacing, the second is nothing.
     #[test]
     fn the_plane_holds_what_varies() {
         let angles = [0.1f32, 0.2, 0.3, 0.5, 0.8];
