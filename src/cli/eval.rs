@@ -157,7 +157,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let start = Instant::now();
     let subject = Subject::open(&args.model, args.stream)?;
     let labelled =
-        args.stream.labelled(args.data.as_deref(), args.split, subject.shape, usize::from(args.episodes))?;
+        args.stream.labelled(args.data.as_deref(), args.split, &subject.settings, subject.shape, usize::from(args.episodes))?;
     let LabelledSet { set, episodes, longest } = &labelled;
     let embedded = embed_episodes(&*subject.encoder, set, episodes)?;
     let usual = if subject.control.is_some() { Sweep::FirstTen } else { Sweep::Similarity };

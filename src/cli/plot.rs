@@ -84,7 +84,7 @@ fn curve(args: &Curve) -> Result<String> {
 fn map(args: &Map) -> Result<String> {
     let subject = Subject::open(&args.model, args.stream)?;
     let wanted = usize::from(args.episode);
-    let labelled = args.stream.labelled(args.data.as_deref(), args.split, subject.shape, wanted + 1)?;
+    let labelled = args.stream.labelled(args.data.as_deref(), args.split, &subject.settings, subject.shape, wanted + 1)?;
     let episode = labelled.episodes.get(wanted..).unwrap_or_default();
     let embedded = embed_episodes(&*subject.encoder, &labelled.set, episode)?;
     let embedded = embedded.first().ok_or_else(|| Error::input("there is no such episode"))?;

@@ -103,7 +103,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     }
     let labelled = match args.evaluate {
         0 => None,
-        _ => Some(args.stream.labelled(args.data.as_deref(), args.split, shape, args.episodes)?),
+        _ => Some(args.stream.labelled(args.data.as_deref(), args.split, &settings, shape, args.episodes)?),
     };
 
     let plan = Arc::new(beginning.plan.clone());

@@ -338,7 +338,7 @@ mod tests {
                 words_seen += 1;
             }
         }
-        assert_eq!(words_seen, 24);
+        assert_eq!(words_seen, 26);
     }
 
     proptest! {

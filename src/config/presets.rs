@@ -11,6 +11,7 @@ use super::settings::{EncoderKind, ScheduleKind, Settings};
 use crate::encoder::NormMode;
 use crate::encoder::plan::Padding;
 use crate::memory::{EntropyOf, PseudoLabel, Variant};
+use crate::streams::Reduction;
 use crate::views::{Augmentation, Pairing};
 
 /// A named set of settings.
@@ -70,6 +71,7 @@ impl Preset {
             views: Pairing::TwoAugmented,
             second_views: 1,
             augmentation: Augmentation::Saycam,
+            reduction: Reduction::Released,
             encoder: EncoderKind::MobileNetV2,
             encoder_width: 1.0,
             encoder_pools: [2, 2, 2, 2],

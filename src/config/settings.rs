@@ -10,6 +10,7 @@ use crate::encoder::plan::{BatchNorm, Padding, Plan};
 use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
 use crate::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant};
+use crate::streams::Reduction;
 use crate::views::{Augmentation, Pairing};
 use crate::{Error, Result};
 
@@ -110,6 +111,9 @@ settings! {
     second_views: usize, Whole(1, 8);
     /// How an augmented view is made.
     augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "handwriting", "scripts", "mild"]);
+
+    /// How Omniglot's drawings become 28×28 pixels: as the paper's released code does it, or antialiased, which is an easier task.
+    reduction: Reduction, OneOf(&["released", "antialiased"]);
 
     /// The network that encodes a frame.
     encoder: EncoderKind, OneOf(&["mobilenet-v2", "resnet-12", "conv-4"]);

@@ -76,12 +76,12 @@ impl StreamKind {
         let roaming = |set, roaming| RoamingStream { set, roaming, seed };
         Ok(match self {
             Self::Omniglot => {
-                let set = fitting(omniglot::load(self.folder(data)?, Split::Train)?, shape)?;
+                let set = fitting(omniglot::load(self.folder(data)?, Split::Train, settings.reduction)?, shape)?;
                 Box::new(roaming(set, Roaming::OMNIGLOT))
             }
             Self::Imbalance => {
                 let folder = self.folder(data)?;
-                let set = fitting(omniglot::load(&folder.join("omniglot"), Split::Train)?, shape)?;
+                let set = fitting(omniglot::load(&folder.join("omniglot"), Split::Train, settings.reduction)?, shape)?;
                 Box::new(ImbalancedStream {
                     characters: roaming(set, Roaming::OMNIGLOT),
                     digits: digits.among(mnist::load(&folder.join("mnist"), Split::Train)?)?,
@@ -109,20 +109,22 @@ impl StreamKind {
         self,
         data: Option<&Path>,
         split: Split,
+        settings: &Settings,
         shape: Shape,
         count: usize,
     ) -> Result<LabelledSet> {
+        let reduction = settings.reduction;
         let drawn = |set: ImageSet, roaming: Roaming| {
             let episodes = (0..count as u64).map(|number| roaming.episode(&set, 0, number)).collect();
             LabelledSet { set, episodes, longest: roaming.frames() }
         };
         Ok(match self {
             Self::Omniglot => {
-                drawn(fitting(omniglot::load(self.folder(data)?, split)?, shape)?, Roaming::OMNIGLOT)
+                drawn(fitting(omniglot::load(self.folder(data)?, split, reduction)?, shape)?, Roaming::OMNIGLOT)
             }
             Self::Imbalance => {
                 let folder = self.folder(data)?.join("omniglot");
-                drawn(fitting(omniglot::load(&folder, split)?, shape)?, Roaming::OMNIGLOT)
+                drawn(fitting(omniglot::load(&folder, split, reduction)?, shape)?, Roaming::OMNIGLOT)
             }
             Self::Objects | Self::ObjectsVideo => {
                 drawn(coil::load(self.folder(data)?, split, shape)?, Roaming::OMNIGLOT)

@@ -10,6 +10,7 @@ pub mod images;
 pub mod kind;
 pub mod mnist;
 pub mod omniglot;
+pub mod reduction;
 pub mod roaming;
 pub mod rooms;
 
@@ -19,6 +20,7 @@ use std::fmt;
 pub use images::{Class, ImageSet};
 pub use kind::{LabelledSet, StreamKind};
 pub use mnist::Digits;
+pub use reduction::Reduction;
 pub use roaming::{Episode, Roaming};
 
 use crate::Result;

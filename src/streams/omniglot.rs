@@ -1,23 +1,25 @@
 //! Omniglot from its official archives: handwritten characters of fifty alphabets, twenty drawers each.
 //!
-//! The folder holds `images_background.zip` and `images_evaluation.zip` as published, and the paper's
-//! `split_train.txt`, `split_val.txt`, `split_test.txt` with an `Alphabet/characterNN` on every line. Each character makes four
-//! classes, one for each quarter turn. The group of a class is its alphabet up to the first underscore, as the paper's
-//! code has it (so the two Japanese scripts are one).
+//! The folder holds `images_background.zip` and `images_evaluation.zip` as published. Which character belongs to which split is
+//! known here, as the paper has it; a folder with lists of its own (`split_train.txt`, `split_val.txt`, `split_test.txt`, each
+//! line an `Alphabet/characterNN`) is read by those. Each character makes four classes, one for each quarter turn. The group of a
+//! class is its alphabet up to the first underscore, as the paper's code has it (so the two Japanese scripts are one).
 //!
-//! Pictures shrink to 28×28 by an antialiased cubic, with ink = 1. The turn is about pixel (14, 14), also as published: the
-//! row and the column that leave the picture are lost, and empty ones come in.
+//! Pictures are [reduced](Reduction) to 28×28 and inverted, so that ink = 255. The quarter turns are about pixel (14, 14) and follow
+//! each other, also as published: the row that leaves the picture with each of them is lost, and an empty one comes in.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use rayon::prelude::*;
 use zip::ZipArchive;
 
 use super::Split;
-use super::images::{ImageSet, resize};
+use super::images::ImageSet;
+use super::reduction::Reduction;
 use crate::encoder::plan::Shape;
 use crate::{Error, Result};
 
@@ -27,10 +29,23 @@ const TURNS: usize = 4;
 /// The drawings are 105 pixels wide and high, and take some 300 bytes; a claim of more than this is not one of them.
 const LARGEST_DRAWING: u64 = 1 << 20;
 
+/// The paper's characters of a split, one `Alphabet/characterNN` on each line.
+fn published(split: Split) -> &'static str {
+    match split {
+        Split::Train => include_str!("splits/omniglot_train.txt"),
+        Split::Val => include_str!("splits/omniglot_val.txt"),
+        Split::Test => include_str!("splits/omniglot_test.txt"),
+    }
+}
+
 /// Reads one split.
-pub fn load(folder: &Path, split: Split) -> Result<ImageSet> {
+pub fn load(folder: &Path, split: Split, reduction: Reduction) -> Result<ImageSet> {
     let list = folder.join(format!("split_{split}.txt"));
-    let text = std::fs::read_to_string(&list).map_err(|error| Error::io(&list, error))?;
+    let text = match std::fs::read_to_string(&list) {
+        Ok(text) => Cow::Owned(text),
+        Err(error) if error.kind() == ErrorKind::NotFound => Cow::Borrowed(published(split)),
+        Err(error) => return Err(Error::io(&list, error)),
+    };
     let characters: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if let Some(line) = characters.iter().find(|line| line.split('/').count() != 2) {
         return Err(Error::input(format!(
@@ -55,7 +70,7 @@ pub fn load(folder: &Path, split: Split) -> Result<ImageSet> {
             )));
         }
         let files: Vec<&Vec<u8>> = files.collect();
-        let small = files.par_iter().map(|png| shrink(png)).collect::<Result<Vec<_>>>();
+        let small = files.par_iter().map(|png| shrink(png, reduction)).collect::<Result<Vec<_>>>();
         let mut turned =
             small.map_err(|error| Error::input(format!("{}: {name}: {error}", folder.display())))?;
         let alphabet = name.split(['_', '/']).next().unwrap_or(name);
@@ -79,7 +94,14 @@ fn read_archive(path: &Path, drawings: &mut HashMap<String, BTreeMap<String, Vec
             path.display()
         ))
     };
-    let file = File::open(path).map_err(|error| Error::io(path, error))?;
+    let file = File::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::input(format!(
+            "{} is not there; the folder must hold Omniglot's two archives, images_background.zip and images_evaluation.zip \
+             (docs/DATA.md says where they come from)",
+            path.display()
+        )),
+        _ => Error::io(path, error),
+    })?;
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| fault(&error))?;
     for index in 0..archive.len() {
         let entry = archive.by_index(index).map_err(|error| fault(&error))?;
@@ -103,17 +125,17 @@ fn read_archive(path: &Path, drawings: &mut HashMap<String, BTreeMap<String, Vec
 }
 
 /// A drawing as 28×28 bytes with ink = 255.
-fn shrink(png: &[u8]) -> Result<Vec<u8>> {
+fn shrink(png: &[u8], reduction: Reduction) -> Result<Vec<u8>> {
     let image = image::load_from_memory_with_format(png, image::ImageFormat::Png)
         .map_err(|error| Error::input(format!("a drawing cannot be read ({error}); expected a PNG file")))?
         .into_luma8();
     let side = SIDE as u32;
-    let mut small = resize(image.as_raw(), image.dimensions(), 1, (side, side))?;
+    let mut small = reduction.apply(image.as_raw(), image.dimensions(), (side, side))?;
     small.iter_mut().for_each(|value| *value = 255 - *value);
     Ok(small)
 }
 
-/// A quarter turn to the left about pixel (14, 14).
+/// A quarter turn to the left about pixel (14, 14): `cv2.warpAffine` with `cv2.getRotationMatrix2D((14, 14), 90, 1)`.
 fn quarter_turn(image: &[u8]) -> Vec<u8> {
     let mut turned = vec![0; SIDE * SIDE];
     for (row, out) in turned.chunks_exact_mut(SIDE).enumerate().skip(1) {
@@ -122,4 +144,44 @@ fn quarter_turn(image: &[u8]) -> Vec<u8> {
         }
     }
     turned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensors::TensorFile;
+
+    /// tests/golden/make_omniglot_images.py: the released code's calls, by OpenCV itself.
+    #[test]
+    fn drawings_become_what_opencv_makes_of_them() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/omniglot-images.safetensors");
+        let file = TensorFile::read(golden).unwrap();
+        let bytes = |name: &str, shape: &[usize]| -> Vec<u8> {
+            file.finite(name, shape).unwrap().iter().map(|&value| value as u8).collect()
+        };
+        let (drawings, reduced) = (bytes("drawings", &[4, 105, 105]), bytes("reduced", &[4, SIDE, SIDE]));
+        let turned = bytes("turned", &[4, TURNS, SIDE, SIDE]);
+        for (number, drawing) in drawings.chunks_exact(105 * 105).enumerate() {
+            let drawing = image::GrayImage::from_raw(105, 105, drawing.to_vec()).unwrap();
+            let mut png = std::io::Cursor::new(Vec::new());
+            drawing.write_to(&mut png, image::ImageFormat::Png).unwrap();
+            let mut picture = shrink(png.get_ref(), Reduction::Released).unwrap();
+            let expected = |all: &[u8], at: usize| all[at * SIDE * SIDE..(at + 1) * SIDE * SIDE].to_vec();
+            assert_eq!(picture, expected(&reduced, number), "drawing {number}");
+            let antialiased = shrink(png.get_ref(), Reduction::Antialiased).unwrap();
+            assert_ne!(picture, antialiased, "the two reductions differ");
+            for turn in 0..TURNS {
+                picture = quarter_turn(&picture);
+                assert_eq!(picture, expected(&turned, number * TURNS + turn), "drawing {number}, turn {turn}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_papers_splits_are_whole_and_apart() {
+        let splits = [Split::Train, Split::Val, Split::Test];
+        assert_eq!(splits.map(|split| published(split).lines().count()), [987, 172, 464]);
+        let all: std::collections::BTreeSet<_> = splits.iter().flat_map(|split| published(*split).lines()).collect();
+        assert_eq!(all.len(), 1623);
+    }
 }
