@@ -1,5 +1,5 @@
 # The two commands of the README: `make demo` and `make test`. Both install what the machine lacks.
-.PHONY: demo test test-browser setup check-cuda jetson jetson-cuda test-arm64 test-vm test-package
+.PHONY: demo test test-browser setup check-cuda jetson jetson-cuda test-arm64 test-vm test-package test-service
 
 # An hour of the built-in world, at full speed, with a small encoder that starts from random weights.
 demo: setup
@@ -47,3 +47,7 @@ test-vm: setup
 # The package, installed, upgraded and purged in an emulated system.
 test-package: setup
 	./scripts/test-package
+
+# The service under systemd, booted in a virtual machine: late disk, read-only root, broken update, missing camera.
+test-service: setup
+	./scripts/test-service
