@@ -15,7 +15,7 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
     /// The operating system refused to read or write something. Exit code 1, or 2 if the file is not there.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), plain(source))]
     Io {
         /// The file or device concerned.
         path: PathBuf,
@@ -41,6 +41,18 @@ impl Error {
         Self::Io { path: path.as_ref().to_path_buf(), source }
     }
 
+    /// Says what should have been there, if a file or folder was not.
+    #[must_use]
+    pub fn expecting(self, expected: &str) -> Self {
+        use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+        match &self {
+            Self::Io { path, source } if matches!(source.kind(), NotFound | IsADirectory | NotADirectory) => {
+                Self::Input(format!("{}: {}; expected {expected}", path.display(), plain(source)))
+            }
+            _ => self,
+        }
+    }
+
     /// The process exit code of this error: 2 for bad input (as for bad usage), 3 for a job done
     /// with less than everything, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
@@ -51,5 +63,32 @@ impl Error {
             Self::Io { .. } | Self::Device(_) => 1,
             Self::Incomplete(_) => 3,
         }
+    }
+}
+
+/// What the system said, without its number.
+fn plain(source: &std::io::Error) -> String {
+    let text = source.to_string();
+    let text = text.split_once(" (os error").map_or(text.as_str(), |(words, _)| words);
+    match source.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file or folder".to_owned(),
+        std::io::ErrorKind::IsADirectory => "this is a folder".to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_said_with_what_was_expected() {
+        let missing = Error::io("walk-1", std::io::Error::from_raw_os_error(2));
+        assert_eq!(missing.to_string(), "walk-1: there is no such file or folder");
+        let missing = missing.expecting("a recording");
+        assert_eq!(missing.to_string(), "walk-1: there is no such file or folder; expected a recording");
+        assert_eq!(missing.exit_code(), 2);
+        let denied = Error::io("walk-1", std::io::Error::from_raw_os_error(13)).expecting("a recording");
+        assert_eq!((denied.to_string().as_str(), denied.exit_code()), ("walk-1: Permission denied", 1));
     }
 }

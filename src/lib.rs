@@ -40,5 +40,6 @@ pub mod tensors;
 pub mod trace;
 pub mod training;
 pub mod views;
+mod words;
 
 pub use error::{Error, Result};

@@ -52,7 +52,7 @@ fn the_report_is_one_file_with_everything_in_it() {
         "When what was seen",
         "Categories",
         "How many categories",
-        "New categories a minute",
+        "New categories",
         "Losses",
         "Spread of the embeddings",
         "the probability of something new",
@@ -100,7 +100,7 @@ fn a_damaged_trace_gives_a_report_that_says_so() {
     let run = report(folder.path(), &[".", "-o", "-"]);
     assert_eq!(run.status.code(), Some(3), "{}", String::from_utf8_lossy(&run.stderr));
     let page = String::from_utf8(run.stdout).unwrap();
-    assert!(page.contains("The trace is damaged") && page.contains("2 damaged line(s)"));
+    assert!(page.contains("The trace is damaged") && page.contains("2 damaged lines"));
 }
 
 /// A recording that has just begun has nothing to draw.

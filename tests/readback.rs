@@ -10,13 +10,19 @@ mod day;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use day::Day;
 
 const PACKAGES: [&str; 4] = ["pandas", "pyarrow", "duckdb", "polars"];
 
-/// A Python that has the packages.
+/// A Python that has the packages; looked for, or made, once.
 fn python() -> Option<PathBuf> {
+    static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PYTHON.get_or_init(find_python).clone()
+}
+
+fn find_python() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os("OUPN_PYTHON") {
         return Some(given.into());
     }
@@ -60,6 +66,32 @@ fn real_tools_read_every_table() {
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readback.py");
     let run = Command::new(python).arg(script).arg(folder.path()).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert_eq!(String::from_utf8(run.stdout).unwrap(), "ok\n");
+}
+
+/// What docs/TRACE.md tells readers to type works as it stands there.
+#[test]
+fn the_documented_queries_run() {
+    let Some(python) = python() else {
+        eprintln!("skipped: no Python with {}; set OUPN_PYTHON to one", PACKAGES.join(", "));
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for (name, device, seed) in [("DATA", "anna", 1), ("anna", "anna", 1), ("ben", "ben", 2)] {
+        Day { device, seed, frames: 150 }.write(&folder.path().join(name).join("trace"));
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let binary = Path::new(env!("CARGO_BIN_EXE_oupn-edge"));
+    let mut path = vec![binary.parent().unwrap().to_owned()];
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let run = Command::new(python)
+        .current_dir(folder.path())
+        .env("PATH", std::env::join_paths(path).unwrap())
+        .arg(root.join("tests/documented.py"))
+        .arg(root.join("docs/TRACE.md"))
+        .output()
+        .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     assert_eq!(String::from_utf8(run.stdout).unwrap(), "ok\n");
 }

@@ -129,6 +129,11 @@ pub trait Source: std::fmt::Debug {
     /// Frames a second, if known.
     fn rate(&self) -> Option<f64>;
 
+    /// How many frames it has from its first to its last, if it knows: for telling how long it still takes.
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
     /// Frames delivered and not delivered since the source was opened.
     fn counters(&self) -> Counters;
 }

@@ -240,6 +240,10 @@ impl Source for Pictures {
         self.rate
     }
 
+    fn length(&self) -> Option<u64> {
+        Some(self.entries.len() as u64)
+    }
+
     fn counters(&self) -> Counters {
         self.counters
     }

@@ -188,13 +188,13 @@ fn report(args: &BenchArgs, latencies: &[Duration], views: Duration, times: &Tim
         format!("{line}\n")
     } else {
         let mut text = format!(
-            "MobileNet-V2 ×{}, {}×{} pixels, {} thread(s)\n\n\
+            "MobileNet-V2 ×{}, {}×{} pixels, {}\n\n\
              one frame   {p50:>8.1} ms   (95 % within {p95:.1} ms)\n\
              one window  {:>8.2} s    ({} frames, two views; best of {})\n",
             args.width,
             args.size,
             args.size,
-            threads,
+            crate::words::counted(threads as u64, "thread", "threads"),
             window.as_secs_f64(),
             args.frames,
             args.repeat

@@ -1,4 +1,4 @@
-//! `oupn-edge pause`, `resume`, `forget`, `status`: words to a recording that runs.
+//! `oupn-edge pause`, `resume`, `forget`, `status`: requests to a running recording.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::duration::parse_duration;
 use super::print;
-use crate::Result;
 use crate::run::socket;
+use crate::{Result, words};
 
 /// The recording that is meant.
 #[derive(Debug, Args)]
@@ -20,8 +20,8 @@ pub(super) struct Of {
 
 #[derive(Debug, Args)]
 pub(super) struct ForgetArgs {
-    /// How far back, such as 10m
-    #[arg(long, value_parser = parse_duration)]
+    /// How far back, such as 10m; a number alone is seconds
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     last: Duration,
     #[command(flatten)]
     of: Of,
@@ -37,32 +37,29 @@ pub(super) struct StatusArgs {
 }
 
 pub(super) fn pause(of: &Of) -> Result<()> {
-    say(of, "pause", None)
+    say(of, "pause")
 }
 
 pub(super) fn resume(of: &Of) -> Result<()> {
-    say(of, "resume", None)
+    say(of, "resume")
 }
 
 pub(super) fn forget(args: &ForgetArgs) -> Result<()> {
-    say(&args.of, "forget", Some(args.last))
+    let answer = socket::ask(&args.of.data, "forget", Some(args.last))?;
+    // Of `--last 10`, say that these were seconds.
+    let last = words::duration(args.last.as_secs_f64());
+    print(&format!("the last {last}: {}\n", answer["message"].as_str().unwrap_or("done")))
 }
 
-fn say(of: &Of, wish: &str, last: Option<Duration>) -> Result<()> {
-    let answer = socket::ask(&of.data, wish, last)?;
+fn say(of: &Of, request: &str) -> Result<()> {
+    let answer = socket::ask(&of.data, request, None)?;
     print(&format!("{}\n", answer["message"].as_str().unwrap_or("done")))
 }
 
 pub(super) fn status(args: &StatusArgs) -> Result<()> {
     let mut answer = socket::ask(&args.of.data, "status", None)?;
-    let Some(fields) = answer.as_object_mut() else { return print("{}\n") };
-    fields.remove("ok");
-    if args.json {
-        return print(&format!("{answer}\n"));
+    if let Some(fields) = answer.as_object_mut() {
+        fields.remove("ok");
     }
-    let lines = fields.iter().map(|(name, value)| match value.as_str() {
-        Some(text) => format!("{:<16} {text}\n", name.replace('_', " ")),
-        None => format!("{:<16} {value}\n", name.replace('_', " ")),
-    });
-    print(&lines.collect::<String>())
+    print(&if args.json { format!("{answer}\n") } else { super::status::for_people(&answer) })
 }

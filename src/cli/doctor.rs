@@ -10,6 +10,7 @@ use clap::Args;
 
 use crate::config::Settings;
 use crate::doctor::{Check, Patient, Verdict, bundle, examine};
+use crate::words::counted;
 use crate::{Error, Result};
 
 #[derive(Debug, Args)]
@@ -33,6 +34,7 @@ pub(super) fn run(args: &DoctorArgs) -> Result<()> {
     let checks = examine(&Patient { root: Path::new("/").to_path_buf(), data: args.data.clone() });
     if let Some(path) = &args.bundle {
         bundle::write(path, &checks, &settings, &args.data)?;
+        log::info!("the bundle for a bug report is {}", path.display());
     }
     let text = if args.json {
         let line = serde_json::to_string(&checks).map_err(|error| Error::Device(error.to_string()))?;
@@ -43,7 +45,10 @@ pub(super) fn run(args: &DoctorArgs) -> Result<()> {
     super::print(&text)?;
     match checks.iter().filter(|check| check.verdict == Verdict::Problem).count() {
         0 => Ok(()),
-        problems => Err(Error::Device(format!("{problems} problem(s) would keep a recording from working"))),
+        problems => {
+            let problems = counted(problems as u64, "problem", "problems");
+            Err(Error::Device(format!("{problems} would keep a recording from working")))
+        }
     }
 }
 

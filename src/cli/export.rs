@@ -20,14 +20,14 @@ pub(super) struct ExportArgs {
     /// Data folders of recordings (their --data), or trace folders; several become one table
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// Format of the file
+    /// Format of the file [default: by the file's ending, .csv, .jsonl or .parquet]
     #[arg(long, value_enum)]
-    format: Format,
+    format: Option<Format>,
     /// What to export [default: frames; segments for elan and boris]
     #[arg(long, value_enum)]
     what: Option<What>,
-    /// Where to; `-` is standard output
-    #[arg(short, long, value_name = "FILE")]
+    /// The file to write; `-` is standard output
+    #[arg(short, long, alias = "out", value_name = "FILE")]
     output: PathBuf,
     /// Segments of one category with less than this between them become one
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
@@ -45,7 +45,8 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: &ExportArgs) -> Result<()> {
-    let annotations = matches!(args.format, Format::Elan | Format::Boris);
+    let format = format(args)?;
+    let annotations = matches!(format, Format::Elan | Format::Boris);
     let what = args.what.unwrap_or(if annotations { What::Segments } else { What::Frames });
     if annotations && matches!(what, What::Frames | What::Updates) {
         return Err(Error::input("--format elan and boris take --what segments or events"));
@@ -56,22 +57,48 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
     let wanted = Wanted { min_gap: args.min_gap, min_length: args.min_length };
     let missing = if args.output == Path::new("-") {
         let mut out = io::BufWriter::new(io::stdout());
-        match export(&recordings, args.format, what, wanted, &mut out) {
+        match export(&recordings, format, what, wanted, &mut out) {
             // Whoever reads has seen enough.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             outcome => outcome?,
         }
     } else {
-        to_file(args, what, wanted, &recordings)?
+        to_file(args, format, what, wanted, &recordings)?
     };
+    if args.output != Path::new("-") {
+        super::print_written(&args.output)?;
+    }
     tell(&args.runs, &missing)
 }
 
-fn to_file(args: &ExportArgs, what: What, wanted: Wanted, recordings: &[Recording]) -> Result<Vec<Missing>> {
+/// The format that was asked for, or the one that the file's ending names.
+fn format(args: &ExportArgs) -> Result<Format> {
+    if let Some(format) = args.format {
+        return Ok(format);
+    }
+    let ending = args.output.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    match ending.as_deref() {
+        Some("csv") => Ok(Format::Csv),
+        Some("jsonl" | "ndjson") => Ok(Format::Jsonl),
+        Some("parquet") => Ok(Format::Parquet),
+        _ => Err(Error::input(format!(
+            "--output {}: its ending does not tell the format; say --format csv, jsonl, parquet, elan or boris",
+            args.output.display()
+        ))),
+    }
+}
+
+fn to_file(
+    args: &ExportArgs,
+    format: Format,
+    what: What,
+    wanted: Wanted,
+    recordings: &[Recording],
+) -> Result<Vec<Missing>> {
     let mut outcome = Ok(Vec::new());
     let written = write_atomically_with(&OsFilesystem, &args.output, |file| {
         let mut out = io::BufWriter::new(file);
-        outcome = export(recordings, args.format, what, wanted, &mut out);
+        outcome = export(recordings, format, what, wanted, &mut out);
         match &outcome {
             Ok(_) => out.flush(),
             Err(_) => Err(io::Error::other("the export failed")),

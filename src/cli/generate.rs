@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
 use crate::{Error, Result};
@@ -15,13 +15,13 @@ pub(super) struct GenerateArgs {
     #[arg(value_enum)]
     what: What,
     /// Folder to write into; it is made if it is missing
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR")]
     out: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum What {
-    /// One manual page a command (section 1)
+    /// One manual page for each command (section 1)
     Man,
     /// For bash, zsh and fish, under the names that Debian uses
     Completions,
@@ -31,7 +31,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     std::fs::create_dir_all(&args.out).map_err(|error| Error::io(&args.out, error))?;
     match args.what {
         What::Man => {
-            let command = super::Cli::command();
+            let command = super::definition();
             clap_mangen::generate_to(command, &args.out).map_err(|error| Error::io(&args.out, error))
         }
         What::Completions => completions(&args.out),
@@ -43,7 +43,7 @@ fn completions(out: &Path) -> Result<()> {
         [(Shell::Bash, "oupn-edge"), (Shell::Zsh, "_oupn-edge"), (Shell::Fish, "oupn-edge.fish")]
     {
         let mut text = Vec::new();
-        clap_complete::generate(shell, &mut super::Cli::command(), "oupn-edge", &mut text);
+        clap_complete::generate(shell, &mut super::definition(), "oupn-edge", &mut text);
         let path = out.join(file);
         std::fs::write(&path, text).map_err(|error| Error::io(&path, error))?;
     }

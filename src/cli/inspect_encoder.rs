@@ -27,10 +27,10 @@ use crate::tensors::{self, Tensor, TensorFile};
 #[derive(Debug, Args)]
 pub(super) struct EncoderArgs {
     /// Parameters, images and settings: a safetensors file with `in.*` tensors
-    #[arg(long, value_name = "IN.safetensors")]
+    #[arg(long, value_name = "FILE.safetensors")]
     tensors: PathBuf,
     /// Where to write the `eval.*`, `train.*` and `grad.*` tensors
-    #[arg(long, value_name = "OUT.safetensors")]
+    #[arg(short, long = "output", alias = "out", value_name = "FILE.safetensors")]
     out: PathBuf,
     /// What computes them
     #[arg(long, value_enum, default_value_t = Executor::Reference)]
@@ -66,7 +66,7 @@ impl Executor {
 }
 
 pub(super) fn run(args: &EncoderArgs) -> Result<()> {
-    let file = TensorFile::read(&args.tensors)?;
+    let file = TensorFile::read(&args.tensors).map_err(|error| error.expecting("a safetensors file with `in.*` tensors"))?;
     let probe = Probe::read(&file)?;
     let mut options = TrainingOptions::default();
     options.memory_budget = args.memory_budget.unwrap_or(options.memory_budget);

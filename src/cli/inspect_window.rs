@@ -25,10 +25,10 @@ use crate::{Error, Result};
 #[derive(Debug, Args)]
 pub(super) struct WindowArgs {
     /// Embeddings, memory and settings: a safetensors file with `in.*` tensors
-    #[arg(long, value_name = "IN.safetensors")]
+    #[arg(long, value_name = "FILE.safetensors")]
     tensors: PathBuf,
     /// Where to write the `out.*` and `grad.*` tensors
-    #[arg(long, value_name = "OUT.safetensors")]
+    #[arg(short, long = "output", alias = "out", value_name = "FILE.safetensors")]
     out: PathBuf,
     /// Print the summary as one line of JSON
     #[arg(long)]
@@ -36,7 +36,7 @@ pub(super) struct WindowArgs {
 }
 
 pub(super) fn run(args: &WindowArgs) -> Result<()> {
-    let file = TensorFile::read(&args.tensors)?;
+    let file = TensorFile::read(&args.tensors).map_err(|error| error.expecting("a safetensors file with `in.*` tensors"))?;
     let rules = rules(&file)?;
     let (frames, dimension) = rank_two(&file, "in.h1")?;
     let (slots, _) = rank_two(&file, "in.prototypes")?;

@@ -1,12 +1,13 @@
-//! The command line: one file a subcommand, arguments as typed in, work handed to the library, results printed.
+//! The command line: one file per subcommand; arguments as typed in, work handed to the library, results printed.
 //!
 //! Only this folder talks to the terminal. Exit codes: 0 done, 1 the system failed (a file, a device),
 //! 2 bad usage or bad input, 3 done but something had to be left out. Errors are printed here, once, on standard error.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{Error, Result};
 
@@ -28,12 +29,13 @@ mod plot;
 mod report;
 mod run;
 mod self_check;
+mod status;
 mod train;
 
 /// Learns visual categories from a head camera, on the device, without labels.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, arg_required_else_help = true)]
-#[command(args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 struct Cli {
     #[command(flatten)]
     run: run::RunArgs,
@@ -41,59 +43,75 @@ struct Cli {
     command: Option<Command>,
 }
 
-const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 the system failed, 2 bad usage or input, 3 done but something had to be left out.
+const AFTER_HELP: &str = "\
+`oupn-edge --camera …` is short for `oupn-edge record --camera …`; `oupn-edge record --help` lists its flags.
 
-Start with:  oupn-edge --camera rooms --realtime off --minutes 10";
+Start with:  oupn-edge record --camera rooms --realtime off --minutes 10 --config examples/rooms.toml
+Then:        oupn-edge report oupn-edge-data
 
+Exit codes: 0 done, 1 the system failed, 2 bad usage or input, 3 done but something had to be left out.";
+
+/// In the order in which they are needed: a recording, what is made of it, the machine, research, tools.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Time a frame and a learning window on this machine, and see how much memory they take
-    Bench(bench::BenchArgs),
-    /// List the cameras of this machine: names to give to --camera, formats, sizes and rates
-    Cameras(cameras::CamerasArgs),
-    /// Show settings with their meaning, or check a file of them
-    #[command(subcommand)]
-    Config(config::Config),
-    /// Look whether this machine is fit for a recording, and say what to do
-    Doctor(doctor::DoctorArgs),
-    /// Turn recordings into tables (CSV, JSON lines, Parquet) or annotations (ELAN, BORIS)
-    Export(export::ExportArgs),
-    /// Make a running recording forget its last minutes: records, checkpoints and what was learned from them
-    Forget(control::ForgetArgs),
-    /// Score an encoder on labelled episodes: AMI, AP, k-NN, linear
-    Eval(eval::EvalArgs),
-    /// Write manual pages and shell completions, for a package
-    #[command(hide = true)]
-    Generate(generate::GenerateArgs),
-    /// Run one piece of the learner on tensors from a file, to check its mathematics against your own
-    #[command(subcommand)]
-    Inspect(inspect::Inspect),
-    /// Take weights in from other programs, or say what a weight file holds
-    #[command(subcommand)]
-    Model(model::Model),
+    /// Record: categories from a camera, a folder of images, a program's output or the built-in world
+    #[command(alias = "run")]
+    Record(Box<run::RunArgs>),
+    /// Show how a running recording is doing
+    Status(control::StatusArgs),
     /// Make a running recording look at nothing
     Pause(control::Of),
-    /// Write one HTML file that shows how a recording went
-    Report(report::ReportArgs),
     /// Let a paused recording go on
     Resume(control::Of),
-    /// Check this program itself
-    #[command(subcommand, name = "self")]
-    Itself(self_check::SelfCommand),
-    /// Ask a running recording how it goes
-    Status(control::StatusArgs),
+    /// Make a running recording forget its last minutes: records, checkpoints and what was learned from them
+    Forget(control::ForgetArgs),
+    /// Write one HTML file that shows how a recording went
+    Report(report::ReportArgs),
+    /// Turn recordings into tables (CSV, JSON lines, Parquet) or annotations (ELAN, BORIS)
+    Export(export::ExportArgs),
+    /// List the cameras of this machine: names to give to --camera, formats, sizes and rates
+    Cameras(cameras::CamerasArgs),
+    /// Check whether this machine is fit for a recording, and say what to do
+    Doctor(doctor::DoctorArgs),
+    /// Time a frame and a learning window on this machine, and see how much memory they take
+    Bench(bench::BenchArgs),
+    /// Train on a labelled stream, without its labels
+    Train(train::TrainArgs),
+    /// Score an encoder on labelled episodes: AMI, AP, k-NN, linear
+    Eval(eval::EvalArgs),
     /// Draw a run's learning curve, or a map of an episode's embeddings, as SVG
     #[command(subcommand)]
     Plot(plot::Plot),
-    /// Train on a labelled stream, without its labels
-    Train(train::TrainArgs),
+    /// Import weights from other programs, or say what a weight file holds
+    #[command(subcommand)]
+    Model(model::Model),
+    /// Show settings with their meaning, or check a file of them
+    #[command(subcommand)]
+    Config(config::Config),
+    /// Run one piece of the learner on tensors from a file, to check its mathematics against your own
+    #[command(subcommand)]
+    Inspect(inspect::Inspect),
+    /// Check this program itself
+    #[command(subcommand, name = "self")]
+    Itself(self_check::SelfCommand),
+    /// Write manual pages and shell completions
+    #[command(hide = true)]
+    Generate(generate::GenerateArgs),
+}
+
+/// The command line's definition. The recording's flags are listed under its verb only.
+fn definition() -> clap::Command {
+    Cli::command().mut_args(|arg| match arg.get_id().as_str() {
+        "help" | "version" => arg,
+        _ => arg.hide(true),
+    })
 }
 
 /// Parses the command line, runs the command and returns the process exit code.
 pub fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
-    let outcome = run(Cli::parse());
+    start_log();
+    let cli = Cli::from_arg_matches(&definition().get_matches()).unwrap_or_else(|error| error.exit());
+    let outcome = run(cli);
     match outcome {
         Ok(code) => code,
         Err(error) => {
@@ -104,9 +122,19 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The log on standard error: a person's terminal has no use for times and module names.
+fn start_log() {
+    let mut log = env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info"));
+    if std::io::stderr().is_terminal() {
+        log.format_timestamp(None).format_target(false);
+    }
+    log.init();
+}
+
 fn run(cli: Cli) -> Result<ExitCode> {
     let Some(command) = cli.command else { return run::run(&cli.run) };
     match command {
+        Command::Record(args) => return run::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Cameras(args) => cameras::run(&args),
         Command::Config(command) => config::run(command),
@@ -137,6 +165,11 @@ fn use_threads(threads: usize) -> Result<()> {
         .num_threads(threads)
         .build_global()
         .map_err(|error| Error::Device(format!("{threads} threads cannot be had: {error}")))
+}
+
+/// Says where a file is that was asked for.
+fn print_written(path: &Path) -> Result<()> {
+    print(&format!("written     {}\n", path.display()))
 }
 
 /// Writes a result to standard output. A reader that has seen enough (`| head`) closes the pipe: that is no failure.

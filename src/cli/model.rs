@@ -23,7 +23,7 @@ pub(super) struct Import {
     /// The weights: a PyTorch file (.pth, .pt) or a safetensors file, with torchvision's parameter names
     file: PathBuf,
     /// Where to write them [default: beside FILE, ending in .safetensors]
-    #[arg(short, long, value_name = "OUT.safetensors")]
+    #[arg(short, long = "output", alias = "out", value_name = "FILE.safetensors")]
     out: Option<PathBuf>,
     #[command(flatten)]
     card: CardChoice,
@@ -64,7 +64,8 @@ pub(super) fn run(command: Model) -> Result<()> {
                 put_control(&control, &mut named, &mut metadata);
             }
             tensors::write(&out, &named, metadata)?;
-            super::print(&format!("{}written     {}\n", summary(&weights)?, out.display()))
+            super::print(&summary(&weights)?)?;
+            super::print_written(&out)
         }
         Model::Info(Info { file, json, card }) => {
             let weights = Weights::read_with_card(&file, card.card.as_deref())?;

@@ -21,10 +21,11 @@ pub(super) enum Plot {
 
 #[derive(Debug, Args)]
 pub(super) struct Curve {
-    /// The run's log.jsonl
+    /// The run's folder (`train --output`), or its log.jsonl
+    #[arg(value_name = "RUN")]
     log: PathBuf,
-    /// Where to draw
-    #[arg(short, long, value_name = "OUT.svg")]
+    /// The file to draw into
+    #[arg(short, long = "output", alias = "out", value_name = "FILE.svg")]
     out: PathBuf,
 }
 
@@ -44,8 +45,8 @@ pub(super) struct Map {
     /// Number of the episode
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(..10_000))]
     episode: u16,
-    /// Where to draw
-    #[arg(short, long, value_name = "OUT.svg")]
+    /// The file to draw into
+    #[arg(short, long = "output", alias = "out", value_name = "FILE.svg")]
     out: PathBuf,
 }
 
@@ -55,14 +56,17 @@ pub(super) fn run(command: &Plot) -> Result<()> {
         Plot::Map(args) => (map(args)?, &args.out),
     };
     std::fs::write(out, svg).map_err(|error| Error::io(out, error))?;
-    super::print(&format!("written     {}\n", out.display()))
+    super::print_written(out)
 }
 
 fn curve(args: &Curve) -> Result<String> {
-    let text = std::fs::read_to_string(&args.log).map_err(|error| Error::io(&args.log, error))?;
+    let log = if args.log.is_dir() { args.log.join("log.jsonl") } else { args.log.clone() };
+    let text = std::fs::read_to_string(&log).map_err(|error| {
+        Error::io(&log, error).expecting("the folder of a run of `oupn-edge train`, or its log.jsonl")
+    })?;
     let mut points = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        let fault = |what: &str| Error::input(format!("{}:{}: {what}", args.log.display(), number + 1));
+        let fault = |what: &str| Error::input(format!("{}:{}: {what}", log.display(), number + 1));
         let line: Value = serde_json::from_str(line).map_err(|_| fault("not a line of JSON"))?;
         if line.get("type").and_then(Value::as_str) != Some("evaluation") {
             continue;
@@ -74,8 +78,8 @@ fn curve(args: &Curve) -> Result<String> {
     }
     if points.is_empty() {
         return Err(Error::input(format!(
-            "{}: no evaluation is in it; expected the log.jsonl of a run with --evaluate",
-            args.log.display()
+            "{}: no evaluation is in it; expected the log of a run with --evaluate",
+            log.display()
         )));
     }
     Ok(picture::curve(&points))
@@ -84,7 +88,13 @@ fn curve(args: &Curve) -> Result<String> {
 fn map(args: &Map) -> Result<String> {
     let subject = Subject::open(&args.model, args.stream)?;
     let wanted = usize::from(args.episode);
-    let labelled = args.stream.labelled(args.data.as_deref(), args.split, &subject.settings, subject.shape, wanted + 1)?;
+    let labelled = args.stream.labelled(
+        args.data.as_deref(),
+        args.split,
+        &subject.settings,
+        subject.shape,
+        wanted + 1,
+    )?;
     let episode = labelled.episodes.get(wanted..).unwrap_or_default();
     let embedded = embed_episodes(&*subject.encoder, &labelled.set, episode)?;
     let embedded = embedded.first().ok_or_else(|| Error::input("there is no such episode"))?;

@@ -19,7 +19,7 @@ pub(super) struct ReportArgs {
     #[arg(value_name = "RUN")]
     run: PathBuf,
     /// The file to write; `-` is standard output
-    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    #[arg(short, long, alias = "out", value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
 }
 
@@ -32,6 +32,7 @@ pub(super) fn run(args: &ReportArgs) -> Result<()> {
     } else {
         let io = |error: io::Error| Error::io(&args.output, error);
         write_atomically(&OsFilesystem, &args.output, &page).map_err(io)?;
+        super::print_written(&args.output)?;
     }
     super::export::tell(std::slice::from_ref(&args.run), &[missing])
 }

@@ -36,15 +36,15 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Folder for log, checkpoints and weights; a run that is there already goes on
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR")]
     out: PathBuf,
     /// Settings file over the stream's preset
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Weights to start from [default: random ones]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "model", alias = "weights", value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Set β by the first window, so that a fifth of its frames found a category
+    /// Set β by the first window, so that a fifth of its frames create a category
     #[arg(long)]
     calibrate: bool,
     /// Windows to learn from, all in all [default: the setting `steps`]

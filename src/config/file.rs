@@ -34,7 +34,10 @@ impl Settings {
             adjust(&mut settings);
             return Ok(settings);
         };
-        let text = std::fs::read_to_string(path).map_err(|error| Error::io(path, error))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::io(path, error)
+                .expecting("a settings file; `oupn-edge config show` prints one to start from")
+        })?;
         Self::parse(&text, &path.display().to_string(), preset, adjust)
     }
 

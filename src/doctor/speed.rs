@@ -36,7 +36,10 @@ pub(super) fn compute() -> Check {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             Check::ok(
                 "compute",
-                format!("trains on the CPU, {threads} thread(s); this program was built without CUDA"),
+                format!(
+                    "trains on the CPU, {}; this program was built without CUDA",
+                    crate::words::counted(threads as u64, "thread", "threads")
+                ),
             )
         }
     }

@@ -1,8 +1,8 @@
 //! Where the encoder trains: on the processor or on a CUDA device, as asked for and as the machine allows.
 //!
 //! `auto` takes the CUDA device if this program was built with feature `cuda` and one can be opened, and the processor
-//! otherwise, saying so in one line of the log: a device that runs for days should not stay down over a driver, but
-//! nobody should wonder why it is slow. `cuda` insists, and fails where there is none.
+//! otherwise; a program that was built for CUDA says in its log which: a device that runs for days should not stay down over a
+//! driver, but nobody should wonder why it is slow. `cuda` insists, and fails where there is none.
 
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ impl DeviceChoice {
     pub fn open(self) -> Result<ComputeDevice> {
         let (device, note) = self.resolve(open_cuda)?;
         if let Some(note) = note {
-            log::info!("{note}");
+            // Where the program can use a GPU, whether it does matters; where it cannot, nobody asked.
+            log::log!(if cfg!(feature = "cuda") { log::Level::Info } else { log::Level::Debug }, "{note}");
         }
         Ok(device.unwrap_or(ComputeDevice::Cpu))
     }

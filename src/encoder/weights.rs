@@ -39,7 +39,9 @@ impl Weights {
 
     /// Reads a file with the card `choice` instead: a name known to the program, or a card's file.
     pub fn read_with_card(path: &Path, choice: Option<&str>) -> Result<Self> {
-        let (tensors, embedded) = read_tensors(path)?;
+        let (tensors, embedded) = read_tensors(path).map_err(|error| {
+            error.expecting("a file of weights (.safetensors or .pth); models/README.md names some")
+        })?;
         let card = match choice {
             Some(choice) => chosen_card(choice)?,
             None => own_card(path, embedded.as_deref())?,

@@ -1,6 +1,7 @@
 //! Events in words, one line each, for people who read a table or a report.
 
 use crate::trace::{CameraState, DropReason, Record, SkipReason, StopReason};
+use crate::words;
 
 /// What a record says; empty for frames, updates and regular readings, which are numbers rather than events.
 pub fn describe(record: &Record) -> String {
@@ -22,10 +23,16 @@ pub fn describe(record: &Record) -> String {
         }
         Record::Collapse(collapse) => format!("the embeddings differ again: {:.3}", collapse.level),
         Record::Calibration(set) => {
-            format!("β set from {:.2} to {:.2} by the first {} frames", set.from, set.to, set.frames)
+            format!(
+                "β set from {:.2} to {:.2} by the first {}",
+                set.from,
+                set.to,
+                words::frames(u64::from(set.frames))
+            )
         }
         Record::Stride(stride) => {
-            format!("an update every {} frames instead of {}: {}", stride.to, stride.from, stride.reason)
+            let frames = words::frames(u64::from(stride.to));
+            format!("an update every {frames} instead of {}: {}", stride.from, stride.reason)
         }
         Record::Start(start) => match &start.resumed_from {
             None => format!("recording begins: {}, {}", start.source, start.compute),
@@ -36,8 +43,8 @@ pub fn describe(record: &Record) -> String {
         Record::Stop(stop) => {
             let reason = match stop.reason {
                 StopReason::Signal => "asked to",
-                StopReason::Frames => "the wanted frames were seen",
-                StopReason::Time => "the wanted time was over",
+                StopReason::Frames => "as many frames as asked for were seen",
+                StopReason::Time => "the time asked for was over",
                 StopReason::EndOfSource => "the source had no more",
                 StopReason::Error => "something failed",
                 StopReason::Unknown => "a reason of a later version",
@@ -72,20 +79,25 @@ pub fn describe(record: &Record) -> String {
             None => format!("checkpoint of {} MiB after frame {}", checkpoint.bytes >> 20, checkpoint.frame),
         },
         Record::Forget(forget) => {
-            format!("the last {:.0} s were forgotten: {} records", forget.last_s, forget.removed)
+            let last = words::duration(f64::from(forget.last_s));
+            format!("the last {last} were forgotten: {}", records(forget.removed))
         }
-        Record::Forgotten(forgotten) => format!("{} records forgotten here", forgotten.removed),
+        Record::Forgotten(forgotten) => format!("{} forgotten here", records(forgotten.removed)),
         Record::Dropped(dropped) => match dropped.reason {
             DropReason::QueueFull => "records dropped: the disk was too slow".to_owned(),
             DropReason::TooLong => "a record was too long to be kept".to_owned(),
             DropReason::Unknown => "records dropped".to_owned(),
         },
         Record::Recovered(recovered) => {
-            format!("{} bytes cut off that a crash had damaged", recovered.cut_bytes)
+            format!("{} cut off that a crash had damaged", words::bytes(recovered.cut_bytes))
         }
         Record::WriteTrouble(trouble) => {
             format!("writing failed for {:.0} s: {}", trouble.seconds, trouble.error)
         }
         Record::Unknown => "a record of a later version".to_owned(),
     }
+}
+
+fn records(number: u64) -> String {
+    words::counted(number, "record", "records")
 }

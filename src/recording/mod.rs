@@ -23,6 +23,7 @@ use std::time::Duration;
 use crate::device::clock::Stamp;
 use crate::storage::Filesystem;
 use crate::trace::{Cause, Reader, Record, Start, Summary};
+use crate::words::counted;
 use crate::{Error, Result};
 
 mod describe;
@@ -40,6 +41,9 @@ use timeline::Timeline;
 
 /// The folder of the trace in a recording's data folder.
 pub const TRACE: &str = "trace";
+
+/// What is to be opened.
+const EXPECTED: &str = "the data folder of a recording, the one that `oupn-edge record --data` was given";
 
 /// How long a line may take to be finished by a running recording; a torn one never is.
 const UNFINISHED: Duration = Duration::from_millis(100);
@@ -92,13 +96,14 @@ impl Recording {
         let mut survey = Survey::default();
         let mut timeline = Timeline::default();
         // Faults are told by whoever reads for real.
-        for entry in Reader::open(Arc::clone(&fs), &dir)?.flatten() {
+        let reader = Reader::open(Arc::clone(&fs), &dir).map_err(|error| error.expecting(EXPECTED))?;
+        for entry in reader.flatten() {
             let (seconds, at) = timeline.place(&entry);
             survey.add(&entry, seconds, at);
         }
         let Some(run) = survey.run else {
             return Err(Error::input(format!(
-                "{} holds no trace: give a recording's data folder (its --data)",
+                "{}: there is no trace in it; expected {EXPECTED}",
                 path.display()
             )));
         };
@@ -172,21 +177,26 @@ impl Recording {
 
 impl Missing {
     fn add(&mut self, summary: &Summary) {
-        let mut fault = |count: u64, text: &str| {
+        let mut fault = |count: u64, one: &str, many: &str| {
             if count > 0 {
-                self.faults.push(format!("{count} {text}"));
+                self.faults.push(counted(count, one, many));
             }
         };
-        fault(summary.damaged_lines, "damaged line(s) were passed over");
-        fault(summary.missing, &format!("record(s) are gone without a word: {}", unexplained(summary)));
-        let mut note = |count: u64, text: &str| {
+        fault(summary.damaged_lines, "damaged line was passed over", "damaged lines were passed over");
+        let gone = unexplained(summary);
+        fault(
+            summary.missing,
+            &format!("record is gone without a word: {gone}"),
+            &format!("records are gone without a word: {gone}"),
+        );
+        let mut note = |count: u64, what: &str| {
             if count > 0 {
-                self.notes.push(format!("{count} {text}"));
+                self.notes.push(format!("{} {what}", counted(count, "record was", "records were")));
             }
         };
-        note(summary.forgotten, "record(s) were forgotten on request");
-        note(summary.dropped, "record(s) were dropped because the disk was too slow");
-        note(summary.cut_off, "record(s) were damaged by a crash and cut off");
+        note(summary.forgotten, "forgotten on request");
+        note(summary.dropped, "dropped because the disk was too slow");
+        note(summary.cut_off, "damaged by a crash and cut off");
     }
 }
 

@@ -247,7 +247,7 @@ fn what_is_torn_or_damaged_is_told_and_the_rest_is_read() {
     let (_, seen, missing) = read(folder.path());
     assert_eq!(frames(&seen).len(), 8);
     let faults = missing.faults.join("; ");
-    for word in ["1 damaged line", "1 record(s) are gone without a word: numbers 5", "torn after 40 bytes"] {
+    for word in ["1 damaged line", "1 record is gone without a word: numbers 5", "torn after 40 bytes"] {
         assert!(faults.contains(word), "{faults}");
     }
 }

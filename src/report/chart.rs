@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::words::{Escaped, clock, short};
+use super::words::{Escaped, clock, duration, short};
 
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 190.0;
@@ -82,6 +82,11 @@ pub(super) fn curves(frame: &Frame<'_>, curves: &[Curve<'_>]) -> String {
             before = Some(y);
         }
         let _ = write!(svg, "<path class=\"curve k{index}\" d=\"{path}\"/>");
+        if let [(seconds, value)] = curve.points[..] {
+            // A path of one point draws nothing.
+            let (x, y) = (x(seconds, frame.end), axis.y(value));
+            let _ = write!(svg, "<circle class=\"point k{index}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>");
+        }
         let _ = write!(
             legend,
             "<li><svg class=\"key\" viewBox=\"0 0 28 8\" aria-hidden=\"true\"><path class=\"curve k{index}\" d=\"M0 4H28\"/></svg>{} <b>{}</b></li>",
@@ -240,7 +245,12 @@ impl Axis {
 
     fn grid(&self, end: f64) -> String {
         let mut svg = self.lines();
-        for (seconds, label) in time_ticks(end, 4.0) {
+        let mut ticks = time_ticks(end, 4.0);
+        // The axis says where it ends, unless the last round place is close to that.
+        if ticks.last().is_some_and(|last| end - last.0 > 0.25 * end) {
+            ticks.push((end, duration(end)));
+        }
+        for (seconds, label) in ticks {
             let at = x(seconds, end);
             let side = if at > WIDTH - 40.0 { "end" } else { "mid" };
             let at = if side == "end" { WIDTH - RIGHT } else { at };
@@ -326,6 +336,14 @@ mod tests {
         assert_eq!(labels(7000.0), ["0", "30 min", "1:00 h", "1:30 h"]);
         assert_eq!(labels(20.0), ["0", "5 s", "10 s", "15 s", "20 s"]);
         assert_eq!(labels(300_000.0), ["0", "1 d", "2 d", "3 d"]);
+    }
+
+    #[test]
+    fn a_curve_of_one_point_is_drawn_as_a_point() {
+        let frame = Frame { title: "t", note: "n", end: 10.0, from_zero: true, level: None };
+        let points = |count: u8| (0..count).map(|at| (f64::from(at), 1.0)).collect();
+        assert!(curves(&frame, &[Curve::new("a", points(1))]).contains("<circle class=\"point k0\""));
+        assert!(!curves(&frame, &[Curve::new("a", points(2))]).contains("<circle"));
     }
 
     #[test]

@@ -108,7 +108,9 @@ pub(super) struct Digest {
     pub(super) seen_seconds: f64,
     pub(super) categories: HashMap<u64, Category>,
     pub(super) stretches: Vec<Stretch>,
+    /// When a category was created, in seconds and in frames before it.
     pub(super) creations: Vec<f64>,
+    pub(super) created_at: Vec<u64>,
     pub(super) living: Series,
     pub(super) u_hat: [Bar; BARS],
     pub(super) latency_ms: Quantiles,
@@ -179,10 +181,11 @@ impl Digest {
     }
 
     fn frame(&mut self, frame: &Frame, seconds: f64, interval: f64) {
-        self.frames += 1;
         if frame.created {
             self.creations.push(seconds);
+            self.created_at.push(self.frames);
         }
+        self.frames += 1;
         if let Some(evicted) = frame.evicted.and_then(|evicted| self.categories.get_mut(&evicted)) {
             evicted.evicted = true;
         }

@@ -153,22 +153,20 @@ fn cards(recording: &Recording, digest: &Digest) -> String {
 fn learning(recording: &Recording, digest: &Digest) -> String {
     let learning = &digest.learning;
     let frame = |title, note| Frame { title, note, end: digest.end, from_zero: true, level: None };
-    let founded = digest.creations.iter().enumerate().map(|(index, &seconds)| (seconds, (index + 1) as f64));
-    let founded: Vec<_> = thinned(founded.collect());
+    let created = digest.creations.iter().enumerate().map(|(index, &seconds)| (seconds, (index + 1) as f64));
+    let created: Vec<_> = thinned(created.collect());
     let growth = chart::curves(
-        &frame("How many categories", "Founded since the beginning, and alive in the memory."),
-        &[Curve::new("founded", founded).steps(), Curve::new("alive", digest.living.points()).steps()],
+        &frame("How many categories", "Created since the beginning, and in memory."),
+        &[Curve::new("created", created).steps(), Curve::new("in memory", digest.living.points()).steps()],
     );
     let width = digest.end / RATE_BARS as f64;
     let rate = (0..RATE_BARS).map(|bar| {
         let (begin, end) = (bar as f64 * width, (bar + 1) as f64 * width);
-        let founded = digest.creations.iter().filter(|seconds| (begin..end).contains(*seconds)).count();
-        (begin, end, founded as f64 * 60.0 / width.max(1e-9))
+        let created = digest.creations.iter().filter(|seconds| (begin..end).contains(*seconds)).count();
+        (begin, end, created as f64)
     });
-    let rate = chart::bars(
-        &frame("New categories a minute", "Many at first, then few: what is seen is known."),
-        &rate.collect::<Vec<_>>(),
-    );
+    let note = format!("One bar for every {}. {}", duration(width), novelty(digest));
+    let rate = chart::bars(&frame("New categories", &note), &rate.collect::<Vec<_>>());
     let losses = chart::curves(
         &frame("Losses", "Of each window: their weighted sum and its terms."),
         &[
@@ -188,13 +186,32 @@ fn learning(recording: &Recording, digest: &Digest) -> String {
     let beta = chart::curves(
         &Frame {
             from_zero: false,
-            ..frame("β, the threshold of the new", "Greater: fewer categories are founded.")
+            ..frame("β, the threshold of the new", "Greater: fewer categories are created.")
         },
         &[Curve::new("β", learning.beta.points()).steps()],
     );
     format!(
         "<div class=\"charts\">{growth}{rate}{losses}{collapse}{}{beta}</div>",
         calibration(recording, digest)
+    )
+}
+
+/// How much was new at the beginning and at the end, in numbers: what they mean is for the reader to say.
+fn novelty(digest: &Digest) -> String {
+    /// Frames of a third that make a share worth telling.
+    const ENOUGH: u64 = 10;
+    let third = digest.frames / 3;
+    if third < ENOUGH {
+        return "Too few frames to say whether new things become rarer.".to_owned();
+    }
+    let share = |frames: std::ops::Range<u64>| {
+        let created = digest.created_at.iter().filter(|frame| frames.contains(frame)).count();
+        percent(created as f64 / third as f64)
+    };
+    format!(
+        "Of the first third of the frames {} were new, of the last third {}.",
+        share(0..third),
+        share(digest.frames - third..digest.frames)
     )
 }
 
@@ -225,11 +242,11 @@ fn calibration(recording: &Recording, digest: &Digest) -> String {
         "<li><span class=\"swatch dot\"></span>share truly new, bottom 0 %, top 100 %</li>"
     };
     let legend = format!(
-        "<li><span class=\"swatch\"></span>known category</li><li><span class=\"swatch striped\"></span>founded one</li>{truth}"
+        "<li><span class=\"swatch\"></span>known category</li><li><span class=\"swatch striped\"></span>created one</li>{truth}"
     );
     let frame = Frame {
         title: "û, the probability of something new",
-        note: "Frames by û. Few in the middle: the decisions are clear.",
+        note: "Frames by û. The fewer lie near α, the clearer the decisions.",
         end: 1.0,
         from_zero: true,
         level: threshold.map(|threshold| (threshold, "α")),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub(super) use crate::words::duration;
+
 /// Text that stands for itself in HTML, also within quotes.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
@@ -20,21 +22,6 @@ impl fmt::Display for Escaped<'_> {
             f.write_str(entity)?;
         }
         Ok(())
-    }
-}
-
-/// A length of time: `42 s`, `7 min`, `3 h 20 min`, `5 d 2 h`.
-pub(super) fn duration(seconds: f64) -> String {
-    let whole = seconds.max(0.0).round() as u64;
-    let two = |big: u64, unit: &str, small: u64, less: &str| match small {
-        0 => format!("{big} {unit}"),
-        small => format!("{big} {unit} {small} {less}"),
-    };
-    match whole {
-        0..60 => format!("{whole} s"),
-        60..3600 => two(whole / 60, "min", if whole < 600 { whole % 60 } else { 0 }, "s"),
-        3600..86_400 => two(whole / 3600, "h", whole % 3600 / 60, "min"),
-        _ => two(whole / 86_400, "d", whole % 86_400 / 3600, "h"),
     }
 }
 
@@ -94,10 +81,6 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(duration(42.4), "42 s");
-        assert_eq!(duration(127.0), "2 min 7 s");
-        assert_eq!(duration(7200.0 + 61.0), "2 h 1 min");
-        assert_eq!(duration(86_400.0 * 3.0), "3 d");
         assert_eq!(clock(3725.0), "1:02:05");
         assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
         assert_eq!(

@@ -65,7 +65,9 @@ impl Run {
     pub fn open(plan: &RunPlan) -> Result<Self> {
         let fs: Arc<dyn Filesystem> = Arc::new(OsFilesystem);
         let data = &plan.data;
-        std::fs::create_dir_all(data).map_err(|error| Error::io(data, error))?;
+        std::fs::create_dir_all(data).map_err(|error| {
+            Error::io(data, error).expecting("a place where the folder of --data can be made")
+        })?;
         let lock = FolderLock::acquire(data)?;
         let camera: Camera = plan.camera.parse()?;
         let network = plan.settings.plan()?;

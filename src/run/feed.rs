@@ -183,6 +183,14 @@ impl Feed {
         }
     }
 
+    /// Pictures of the source from its first to its last, where it knows.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Self::Camera(_) => None,
+            Self::Recording(recording) => recording.source.length(),
+        }
+    }
+
     /// The recording, if it is one.
     pub fn recording(&mut self) -> Option<&mut Recording> {
         match self {

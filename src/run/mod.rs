@@ -36,6 +36,7 @@ pub mod live;
 pub mod machine;
 pub mod pace;
 pub mod plan;
+mod progress;
 pub mod recording;
 pub mod ring;
 pub mod sampler;

@@ -2,7 +2,7 @@
 //!
 //! `run.toml` is written when a data folder is first used and read when it is used again, so that `oupn-edge --data DIR`
 //! alone goes on. Version 1: `version`, `camera`, `format`, `resolution`, `rate` (where given), `realtime`, `period_s`,
-//! `calibrate`, `model` (its absolute path, if any) and `settings`, a table as `oupn-edge config show` prints it. Fields may be
+//! `calibrate`, `model` (its absolute path, if any), `name` (if given) and `settings`, a table as `oupn-edge config show` prints it. Fields may be
 //! added if they have a default.
 
 use std::path::{Path, PathBuf};
@@ -62,7 +62,9 @@ pub struct RunPlan {
     pub memory_budget: usize,
     /// Bytes of the disk that are held back for the trace.
     pub reserve_bytes: u64,
-    /// The device's name.
+    /// The name that was given to whoever or whatever is recorded.
+    pub name: Option<String>,
+    /// The name in the trace: that one, or the host's.
     pub device_name: String,
 }
 
@@ -92,6 +94,9 @@ pub struct Remembered {
     /// Weights to start from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
+    /// The name that was given to whoever or whatever is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What is learned.
     pub settings: Settings,
 }
@@ -114,6 +119,7 @@ impl Remembered {
             calibrate: plan.calibrate,
             // It goes on from wherever it is called.
             model: plan.model.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+            name: plan.name.clone(),
             settings: plan.settings.clone(),
         }
     }
@@ -177,6 +183,7 @@ mod tests {
             period_s: 4.0,
             calibrate: true,
             model: None,
+            name: Some("p07".into()),
             settings: Preset::Saycam.settings(),
         };
         assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), None);

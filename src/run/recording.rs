@@ -26,7 +26,7 @@ use crate::device::clock::Clock;
 use crate::device::service::ServiceManager;
 use crate::storage::CheckpointStore;
 use crate::trace::{self, CameraState, DiskLevel, Record, Recorder, StopReason};
-use crate::{Error, Result};
+use crate::{Error, Result, words};
 
 /// How long the end of a run, or of what it had learned, waits for a lesson and a checkpoint that are under way.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(60);
@@ -330,11 +330,13 @@ impl Recording {
         let picture = Picture { rgb: Arc::from(self.live.colours()), width: size.width, height: size.height };
         let (categories, founded) = (self.live.categories() as u64, self.live.memory.next_id());
         let durable = self.recorder.durable_seq();
+        let progress = self.progress();
         self.status.change(|now| {
             now.note_frame(Seen { record, at, picture });
             now.categories = categories;
             now.founded = founded;
             now.durable_seq = durable;
+            now.progress = progress;
         });
     }
 
@@ -377,10 +379,10 @@ impl Recording {
         }
         let (counters, level) = (self.feed.counters(), self.recorder.disk_level());
         let line = format!(
-            "{} frames, {} categories, {} updates",
-            self.counts.frames,
-            self.live.categories(),
-            self.counts.updates
+            "{}, {}, {}",
+            words::frames(self.counts.frames),
+            words::categories(self.live.categories() as u64),
+            words::updates(self.counts.updates)
         );
         self.manager.status(&line);
         self.status.change(|now| {

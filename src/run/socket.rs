@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::status::{Requests, Status, Wish};
+use crate::device::clock::{Clock, SystemClock};
 use crate::{Error, Result};
 
 /// The socket's name in the data folder.
@@ -137,9 +138,15 @@ fn parse(line: &str) -> Result<Option<Wish>> {
 
 /// How a recording goes, as `status` answers it.
 pub fn describe(status: &Status) -> Value {
+    let clock = SystemClock::new().now().mono_ns;
     status.look(|now| {
+        let running = now.started.as_ref().map(|start| clock.saturating_sub(start.mono_ns));
         json!({
             "device": now.device,
+            "data": now.data,
+            "running_s": running.map(|running| Duration::from_nanos(running).as_secs_f64()),
+            "progress": now.progress,
+            "period_s": now.period_s,
             "source": now.feed.description,
             "camera_present": now.feed.present,
             "paused": now.paused,
@@ -154,6 +161,15 @@ pub fn describe(status: &Status) -> Value {
             "stride": now.stride,
             "collapsed": now.collapsed,
             "durable_seq": now.durable_seq,
+            "camera_frames": now.feed.frames,
+            "camera_missed": now.feed.missed,
+            "camera_corrupt": now.feed.corrupt,
+            "camera_rate": now.feed.rate,
+            "disk": now.disk,
+            "free_bytes": now.health.free_bytes,
+            "resident_bytes": now.health.resident_bytes,
+            "celsius": now.health.celsius,
+            "watts": now.health.watts,
         })
     })
 }

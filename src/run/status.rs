@@ -116,6 +116,8 @@ pub struct Snapshot {
     pub learning_since: Option<Instant>,
     /// The newest frame.
     pub newest: Option<Seen>,
+    /// The share of the recording that is done, from 0 to 1, where its length is known.
+    pub progress: Option<f32>,
     /// Frames seen since this start.
     pub frames: u64,
     /// Updates applied since this start.

@@ -48,6 +48,7 @@ fn plan(data: &std::path::Path, settings: Settings) -> RunPlan {
         threads: 1,
         memory_budget: 64 << 20,
         reserve_bytes: 0,
+        name: None,
         device_name: "test".into(),
     }
 }

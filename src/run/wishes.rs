@@ -94,7 +94,8 @@ impl Recording {
             self.settle(END_PATIENCE);
         }
         log::info!("forgot the last {} s: {removed} records", last.as_secs());
-        Ok(format!("{removed} records were removed and the learner returned to {restored}"))
+        let records = crate::words::counted(removed, "record was", "records were");
+        Ok(format!("{records} removed and the learner returned to {restored}"))
     }
 
     fn return_to_checkpoint(&mut self) -> Result<String> {

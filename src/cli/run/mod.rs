@@ -1,0 +1,39 @@
+//! `oupn-edge record --camera SOURCE`, or without the verb: the recording itself.
+//!
+//! Exit codes: 0 it ended as asked, or its source did; 1 the system failed; 2 bad usage or input; 3 it ended as asked, but
+//! pictures or updates had to be left out.
+
+mod arguments;
+mod plan;
+mod start;
+mod summary;
+mod terminal;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use self::terminal::Watcher;
+use crate::Result;
+use crate::dashboard::Server;
+use crate::run::Run;
+
+pub(super) use self::arguments::{DEFAULT_DATA, RunArgs};
+
+pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
+    let plan = plan::plan(args)?;
+    let run = Run::open(&plan)?;
+    log::info!("recording into {}; `oupn-edge status --data {0}` shows how it goes", plan.data.display());
+    let page = args.listen.map(|listen| Server::start(listen, Arc::clone(&run.status), run.requests.clone()));
+    let page = page.transpose()?;
+    if let Some(page) = &page {
+        log::info!("the live page is at {}", page.url());
+    }
+    let watcher = Watcher::start(Arc::clone(&run.status))?;
+    let ended = run.run();
+    drop(page);
+    drop(watcher);
+    let ended = ended?;
+    summary::summarise(args, &plan, &ended)?;
+    let complete = ended.corrupt == 0 && ended.skipped == 0;
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}

@@ -1,0 +1,65 @@
+//! What a recording says when it has ended.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::arguments::RunArgs;
+use crate::Result;
+use crate::cli::print;
+use crate::run::{Ended, RunPlan};
+use crate::trace::StopReason;
+use crate::words;
+
+/// Prints the summary, for people or as JSON.
+pub(super) fn summarise(args: &RunArgs, plan: &RunPlan, ended: &Ended) -> Result<()> {
+    let trace = plan.data.join("trace");
+    if args.json {
+        let line = json!({
+            "reason": ended.reason, "frames": ended.frames, "updates": ended.updates, "skipped_updates": ended.skipped,
+            "bad_pictures": ended.corrupt, "categories": ended.categories, "founded": ended.founded,
+            "seconds": ended.seconds, "ami": ended.score.ami(), "ami_frames": ended.score.frames(),
+            "things": ended.score.things(), "trace": trace,
+        });
+        return print(&format!("{line}\n"));
+    }
+    print(&in_words(plan, ended, &trace))
+}
+
+fn in_words(plan: &RunPlan, ended: &Ended, trace: &Path) -> String {
+    let why = match ended.reason {
+        StopReason::Signal => "stopped on request",
+        StopReason::Frames => "as many frames as asked for",
+        StopReason::Time => "the time asked for is over",
+        StopReason::EndOfSource => "the source has no more frames",
+        StopReason::Error | StopReason::Unknown => "something failed",
+    };
+    let mut text = format!(
+        "\n{}, one every {} s, in {}: {why}\n\n",
+        words::frames(ended.frames),
+        plan.period.as_secs_f64(),
+        words::duration(ended.seconds)
+    );
+    let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<12} {value}\n"));
+    line("categories", format!("{} in memory, {} created so far", ended.categories, ended.founded));
+    let skipped = if ended.skipped > 0 { format!(", {} thrown away", ended.skipped) } else { String::new() };
+    line("learning", format!("{} of the encoder{skipped}", words::updates(ended.updates)));
+    if ended.corrupt > 0 {
+        let pictures = words::counted(ended.corrupt, "picture", "pictures");
+        line("left out", format!("{pictures} that could not be used"));
+    }
+    if let Some(ami) = ended.score.ami() {
+        line(
+            "agreement",
+            format!(
+                "AMI {ami:.2} between categories and truth, last {} of {} (1: the same grouping, 0: chance)",
+                words::frames(ended.score.frames() as u64),
+                words::counted(ended.score.things() as u64, "thing", "things")
+            ),
+        );
+    }
+    line("trace", trace.display().to_string());
+    line("look at it", format!("oupn-edge report {} -o report.html", plan.data.display()));
+    line("go on", format!("oupn-edge record --data {}", plan.data.display()));
+    text
+}

@@ -1,0 +1,125 @@
+//! How a running recording is doing, for people: what `status` answers, in words and units.
+
+use serde_json::Value;
+
+use crate::words;
+
+/// The answer as a few lines. What the recording does not know is left out.
+pub(super) fn for_people(answer: &Value) -> String {
+    let text = |key: &str| answer[key].as_str().unwrap_or_default();
+    let whole = |key: &str| answer[key].as_u64().unwrap_or_default();
+    let number = |key: &str| answer[key].as_f64();
+    let is = |key: &str| answer[key] == Value::Bool(true);
+
+    let running = number("running_s").map(|seconds| format!(" for {}", words::duration(seconds)));
+    let doing = if is("paused") { "paused, started" } else { "recording" };
+    let since = match is("paused") {
+        true => number("running_s").map(|seconds| format!(" {} ago", words::duration(seconds))),
+        false => running,
+    };
+    let done = number("progress").map(|share| format!(", {:.0} % done", 100.0 * share));
+    let mut lines =
+        format!("{}: {doing}{}{}\n", text("device"), since.unwrap_or_default(), done.unwrap_or_default());
+    let mut line = |name: &str, parts: &[Option<String>]| {
+        let parts: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
+        if !parts.is_empty() {
+            lines.push_str(&format!("  {name:<11} {}\n", parts.join(", ")));
+        }
+    };
+
+    let rate = number("camera_rate").filter(|rate| *rate > 0.0);
+    let pictures = |key: &str, what: &str| (whole(key) > 0).then(|| format!("{} {what}", whole(key)));
+    line(
+        "camera",
+        &[
+            (!is("camera_present")).then(|| "LOST, being tried again".to_owned()),
+            Some(text("source").to_owned()),
+            rate.map(|rate| format!("{rate:.1} pictures/s")),
+            pictures("camera_missed", "missed"),
+            pictures("camera_corrupt", "damaged"),
+        ],
+    );
+    let newest = answer["category"].as_u64().map(|category| format!("the newest in category {category}"));
+    line(
+        "frames",
+        &[
+            Some(whole("frames").to_string()),
+            number("period_s").map(|period| format!("one every {period} s")),
+            newest,
+        ],
+    );
+    line(
+        "categories",
+        &[
+            Some(format!("{} in memory", whole("categories"))),
+            Some(format!("{} created so far", whole("founded"))),
+        ],
+    );
+    line(
+        "learning",
+        &[
+            Some(words::updates(whole("updates"))),
+            Some(format!("one every {}", words::frames(whole("stride")))),
+            pictures("skipped_updates", "thrown away"),
+            is("learning").then(|| "one is being computed".to_owned()),
+            is("collapsed").then(|| "COLLAPSED: all frames look alike to the encoder".to_owned()),
+        ],
+    );
+    let level = match text("disk") {
+        "low" => Some("LOW: only what must be kept is written".to_owned()),
+        "critical" => Some("CRITICAL: nothing but the trace is written".to_owned()),
+        _ => None,
+    };
+    let free = answer["free_bytes"].as_u64().map(|free| format!("{} free", words::bytes(free)));
+    line("disk", &[free, level, Some(format!("safe up to record {}", whole("durable_seq")))]);
+    line(
+        "machine",
+        &[
+            number("celsius").map(|celsius| format!("{celsius:.0} °C")),
+            number("watts").map(|watts| format!("{watts:.1} W")),
+            answer["resident_bytes"].as_u64().map(|held| format!("{} of memory", words::bytes(held))),
+        ],
+    );
+    line("data", &[answer["data"].as_str().map(str::to_owned)]);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_status_is_grouped_and_has_units() {
+        let mut answer = json!({
+            "device": "p07", "source": "USB Camera, MJPG 640x480@30", "camera_present": true, "paused": false,
+            "running_s": 3725.2, "progress": 0.25, "period_s": 4.0, "frames": 1, "category": 3, "categories": 4,
+            "founded": 5, "updates": 1, "stride": 15, "skipped_updates": 0, "learning": true, "collapsed": false,
+            "durable_seq": 54, "camera_rate": 29.97, "camera_missed": 2, "camera_corrupt": 0, "disk": "ample",
+            "free_bytes": 118_u64 << 30, "resident_bytes": 300 << 20, "celsius": 48.4, "watts": null, "data": "walk-1",
+        });
+        assert_eq!(
+            for_people(&answer),
+            "p07: recording for 1 h 2 min, 25 % done\n\
+             \x20 camera      USB Camera, MJPG 640x480@30, 30.0 pictures/s, 2 missed\n\
+             \x20 frames      1, one every 4 s, the newest in category 3\n\
+             \x20 categories  4 in memory, 5 created so far\n\
+             \x20 learning    1 update, one every 15 frames, one is being computed\n\
+             \x20 disk        118 GiB free, safe up to record 54\n\
+             \x20 machine     48 °C, 300 MiB of memory\n\
+             \x20 data        walk-1\n"
+        );
+        answer["paused"] = json!(true);
+        answer["camera_present"] = json!(false);
+        answer["disk"] = json!("low");
+        let words = for_people(&answer);
+        assert!(
+            words.contains("paused, started 1 h 2 min ago")
+                && words.contains("LOST")
+                && words.contains("LOW")
+        );
+        // An older recording knows less.
+        assert!(!for_people(&json!({ "device": "x" })).contains("null"));
+    }
+}
