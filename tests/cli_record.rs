@@ -58,7 +58,8 @@ fn the_help_is_in_order() {
     let folder = folder();
     let help = good(folder.path(), &["--help"]);
     // The commands in the order in which they are needed, and no wall of flags.
-    let at = |command: &str| help.find(&format!("\n  {command} ")).unwrap_or_else(|| panic!("{command}: {help}"));
+    let at =
+        |command: &str| help.find(&format!("\n  {command} ")).unwrap_or_else(|| panic!("{command}: {help}"));
     let order = ["record", "status", "report", "export", "doctor", "train", "eval", "model", "inspect"];
     assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])), "{help}");
     assert!(!help.contains("--memory-budget") && help.contains("oupn-edge record --help"), "{help}");
@@ -82,7 +83,10 @@ fn the_first_recording_is_calibrated() {
     let text = good(folder.path(), &[&["record"], &SHORT[..], &["--frames", "75", "--json"]].concat());
     let summary: Value = serde_json::from_str(&text).unwrap();
     assert!(summary["founded"].as_u64().unwrap() < 60, "every frame is its own category: {summary}");
-    let events = good(folder.path(), &["export", "oupn-edge-data", "--what", "events", "--format", "jsonl", "-o", "-"]);
+    let events = good(
+        folder.path(),
+        &["export", "oupn-edge-data", "--what", "events", "--format", "jsonl", "-o", "-"],
+    );
     assert!(events.contains("\"kind\":\"calibration\""), "{events}");
 }
 
@@ -120,7 +124,8 @@ fn mistakes_are_answered_with_what_to_do() {
 #[test]
 fn one_frame_is_not_many_and_files_are_named() {
     let folder = folder();
-    let run = oupn_edge(folder.path(), &[&["record"], &SHORT[..], &["--frames", "1", "--data", "one"]].concat());
+    let run =
+        oupn_edge(folder.path(), &[&["record"], &SHORT[..], &["--frames", "1", "--data", "one"]].concat());
     let (out, log) = (said(&run.stdout), said(&run.stderr));
     assert!(out.contains("\n1 frame, one every 4 s") && out.contains("of 1 thing"), "{out}");
     assert!(log.contains("recording into one") && !log.contains("device auto"), "{log}");
@@ -163,10 +168,21 @@ fn until(data: &Path, wanted: impl Fn(&Value) -> bool) -> Value {
 #[test]
 fn a_running_recording_says_how_it_goes_and_how_far_it_is() {
     let folder = folder();
-    let flags = ["--realtime", "on", "--period", "100ms", "--minutes", "10", "--data", "run", "--name", "p07"];
+    let flags =
+        ["--realtime", "on", "--period", "100ms", "--minutes", "10", "--data", "run", "--name", "p07"];
     let mut child = Command::new(env!("CARGO_BIN_EXE_oupn-edge"))
         .current_dir(folder.path())
-        .args(["record", "--camera", "rooms", "--config", "settings.toml", "--reserve", "0", "--threads", "1"])
+        .args([
+            "record",
+            "--camera",
+            "rooms",
+            "--config",
+            "settings.toml",
+            "--reserve",
+            "0",
+            "--threads",
+            "1",
+        ])
         .args(flags)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -182,7 +198,8 @@ fn a_running_recording_says_how_it_goes_and_how_far_it_is() {
     for part in ["  camera ", "one every 0.1 s", " in memory, ", "updates, one every 5 frames", " free, "] {
         assert!(words.contains(part), "{part}: {words}");
     }
-    let machine: Value = serde_json::from_str(&good(folder.path(), &["status", "--data", "run", "--json"])).unwrap();
+    let machine: Value =
+        serde_json::from_str(&good(folder.path(), &["status", "--data", "run", "--json"])).unwrap();
     assert!(machine["frames"].is_u64() && machine["running_s"].is_f64(), "{machine}");
     let forgot = good(folder.path(), &["forget", "--last", "1", "--data", "run"]);
     assert!(forgot.starts_with("the last 1 s: "), "{forgot}");
@@ -197,7 +214,8 @@ fn a_folder_of_pictures_has_an_end_in_sight() {
     let pictures = folder.path().join("pictures");
     std::fs::create_dir(&pictures).unwrap();
     for number in 0..24u8 {
-        let picture = image::RgbImage::from_fn(32, 32, |x, y| image::Rgb([number * 10, x as u8 * 8, y as u8 * 8]));
+        let picture =
+            image::RgbImage::from_fn(32, 32, |x, y| image::Rgb([number * 10, x as u8 * 8, y as u8 * 8]));
         picture.save(pictures.join(format!("{number}.png"))).unwrap();
     }
     let flags = ["--realtime", "off", "--config", "settings.toml", "--reserve", "0", "--rate", "0.25"];

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::progress::WatchedFiles;
 use crate::export::{Format, What, export};
 use crate::recording::segments::Wanted;
 use crate::recording::{Missing, Recording};
@@ -51,7 +52,8 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
     if annotations && matches!(what, What::Frames | What::Updates) {
         return Err(Error::input("--format elan and boris take --what segments or events"));
     }
-    let fs = Arc::new(OsFilesystem);
+    // Once to survey them, once to export them.
+    let fs = Arc::new(WatchedFiles::new(&args.runs, 2, "exporting"));
     let open = |path: &PathBuf| Recording::open(fs.clone(), path);
     let recordings = args.runs.iter().map(open).collect::<Result<Vec<_>>>()?;
     let wanted = Wanted { min_gap: args.min_gap, min_length: args.min_length };
@@ -65,6 +67,8 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
     } else {
         to_file(args, format, what, wanted, &recordings)?
     };
+    // The bar is cleared first.
+    drop((recordings, fs));
     if args.output != Path::new("-") {
         super::print_written(&args.output)?;
     }

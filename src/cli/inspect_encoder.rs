@@ -66,7 +66,8 @@ impl Executor {
 }
 
 pub(super) fn run(args: &EncoderArgs) -> Result<()> {
-    let file = TensorFile::read(&args.tensors).map_err(|error| error.expecting("a safetensors file with `in.*` tensors"))?;
+    let file = TensorFile::read(&args.tensors)
+        .map_err(|error| error.expecting("a safetensors file with `in.*` tensors"))?;
     let probe = Probe::read(&file)?;
     let mut options = TrainingOptions::default();
     options.memory_budget = args.memory_budget.unwrap_or(options.memory_budget);

@@ -36,7 +36,8 @@ pub(super) struct WindowArgs {
 }
 
 pub(super) fn run(args: &WindowArgs) -> Result<()> {
-    let file = TensorFile::read(&args.tensors).map_err(|error| error.expecting("a safetensors file with `in.*` tensors"))?;
+    let file = TensorFile::read(&args.tensors)
+        .map_err(|error| error.expecting("a safetensors file with `in.*` tensors"))?;
     let rules = rules(&file)?;
     let (frames, dimension) = rank_two(&file, "in.h1")?;
     let (slots, _) = rank_two(&file, "in.prototypes")?;

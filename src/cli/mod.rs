@@ -26,6 +26,7 @@ mod inspect_encoder;
 mod inspect_window;
 mod model;
 mod plot;
+mod progress;
 mod report;
 mod run;
 mod self_check;

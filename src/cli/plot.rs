@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::eval::{ModelArgs, Subject};
+use super::progress::Watched;
 use crate::eval::embed::embed_episodes;
 use crate::eval::picture::{self, CurvePoint};
 use crate::streams::{Split, StreamKind};
@@ -96,7 +97,7 @@ fn map(args: &Map) -> Result<String> {
         wanted + 1,
     )?;
     let episode = labelled.episodes.get(wanted..).unwrap_or_default();
-    let embedded = embed_episodes(&*subject.encoder, &labelled.set, episode)?;
+    let embedded = embed_episodes(&Watched::new(&*subject.encoder), &labelled.set, episode)?;
     let embedded = embedded.first().ok_or_else(|| Error::input("there is no such episode"))?;
     let title = format!("{}, {} episode {wanted}", subject.name, args.stream);
     Ok(picture::map(&embedded.embeddings, subject.encoder.dimension(), &embedded.labels, &title))

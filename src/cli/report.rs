@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::progress::WatchedFiles;
 use crate::recording::{Missing, Recording};
 use crate::report::report;
 use crate::storage::{OsFilesystem, write_atomically};
@@ -24,9 +25,13 @@ pub(super) struct ReportArgs {
 }
 
 pub(super) fn run(args: &ReportArgs) -> Result<()> {
-    let recording = Recording::open(Arc::new(OsFilesystem), &args.run)?;
+    // Once to survey it, once to sum it up.
+    let files = WatchedFiles::new(&[&args.run], 2, "reading the recording");
+    let recording = Recording::open(Arc::new(files), &args.run)?;
     let mut page = Vec::new();
     let missing: Missing = report(&recording, &mut page)?;
+    // The bar is cleared first.
+    drop(recording);
     if args.output == Path::new("-") {
         super::print(&String::from_utf8_lossy(&page))?;
     } else {

@@ -190,6 +190,7 @@ fn gained(now: &Snapshot, told: &Told) -> Snapshot {
         period_s: now.period_s,
         paused: now.paused,
         learning_since: now.learning_since,
+        progress: now.progress,
         newest: now.newest.clone(),
         frames: now.frames,
         updates: now.updates,
