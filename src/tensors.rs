@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::TensorView;
@@ -33,8 +34,7 @@ impl TensorFile {
     /// Reads a whole file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let bytes = fs::read(path).map_err(|error| Error::io(path, error))?;
-        Self::parse(path, &bytes)
+        Self::parse(path, &read_file(path)?)
     }
 
     /// Reads the bytes of a file; `path` is only used in messages.
@@ -116,6 +116,29 @@ impl TensorFile {
     pub fn fault(&self, message: impl std::fmt::Display) -> Error {
         Error::input(format!("{}: {message}", self.path.display()))
     }
+}
+
+/// The longest file of tensors that is read, in bytes: many times the largest encoder with all that training adds to it.
+const LONGEST_FILE: u64 = 2 << 30;
+
+/// Reads the whole of a plain file of at most 2 GiB. What else has a name (a device, a pipe, a folder) may have no end.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let fault = |error| Error::io(path, error);
+    let found = fs::metadata(path).map_err(fault)?;
+    if !found.is_file() {
+        return Err(Error::input(format!("{}: expected a plain file of weights", path.display())));
+    }
+    let mut bytes = Vec::new();
+    if found.len() <= LONGEST_FILE {
+        bytes.reserve(found.len() as usize + 1);
+        // One byte more tells a file that grows from one that just fits.
+        let file = fs::File::open(path).map_err(fault)?;
+        file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(fault)?;
+    }
+    if found.len().max(bytes.len() as u64) > LONGEST_FILE {
+        return Err(Error::input(format!("{}: longer than 2 GiB; no encoder's file is", path.display())));
+    }
+    Ok(bytes)
 }
 
 /// Writes tensors and metadata as one safetensors file, all `f32`.

@@ -307,3 +307,16 @@ fn nonsense_is_refused_and_leaves_no_file() {
         assert!(!folder.path().join("out").exists());
     }
 }
+
+#[test]
+fn a_devices_name_is_no_formula_in_a_spreadsheet() {
+    const NAME: &str = "=HYPERLINK(\"http://evil.example\",\"open\")";
+    let folder = folder_with(&[("run", Day { device: NAME, frames: 20, ..Day::default() })]);
+    let csv = exported(folder.path(), &["run", "--format", "csv"]);
+    let first = csv.lines().nth(1).unwrap();
+    let quoted = format!("\"'{}\",", NAME.replace('"', "\"\""));
+    assert!(first.starts_with(&quoted), "{first}");
+    // Formats that carry types need no such thing.
+    let lines = rows(&exported(folder.path(), &["run", "--format", "jsonl"]));
+    assert_eq!(lines[0]["device"], NAME);
+}

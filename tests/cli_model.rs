@@ -163,3 +163,41 @@ fn pytorch_files_are_read_and_checked() {
     let message = refused(&["import", text(&cut), "--card", CARD]);
     assert!(message.contains("cut.pth: not a whole PyTorch file of tensors"), "{message}");
 }
+
+/// What a stranger's file may cost: 1 GB of address space, which the program's own 200 MB or so leave room in.
+fn refused_within_a_gigabyte(path: &Path) -> String {
+    let run = Command::new("sh")
+        .args(["-c", "ulimit -v 1000000; exec \"$0\" model info \"$1\"", env!("CARGO_BIN_EXE_oupn-edge")])
+        .arg(path)
+        .output()
+        .unwrap();
+    let message = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2), "{}: {message}", path.display());
+    assert_eq!(message.lines().count(), 1, "{message}");
+    message
+}
+
+#[test]
+fn a_file_made_to_do_harm_costs_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let older = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02K\x01.\x80\x02}.\x80\x02";
+    let doubled: Vec<u8> = (0..39).flat_map(|number| [b'q', number, b'h', number, 0x86]).collect();
+    for (name, program) in [
+        ("laughs.pth", [b"N", &doubled[..]].concat()),
+        ("tuple1.pth", [b"N", &b"\x85".repeat(1_000_000)[..]].concat()),
+        ("marks.pth", b"(".repeat(5_000_000)),
+        ("endless.pth", b"N".repeat(5_000_000)),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, [&older[..], &program, b".\x80\x02]."].concat()).unwrap();
+        assert!(refused_within_a_gigabyte(&path).contains("not a whole PyTorch file"), "{name}");
+    }
+    for name in ["zero.pth", "zero.safetensors"] {
+        let path = folder.path().join(name);
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert!(refused_within_a_gigabyte(&path).contains("expected a plain file"));
+    }
+    let sparse = folder.path().join("sparse.pth");
+    std::fs::File::create(&sparse).unwrap().set_len(1 << 40).unwrap();
+    assert!(refused_within_a_gigabyte(&sparse).contains("longer than 2 GiB"));
+}

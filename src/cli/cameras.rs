@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use clap::Args;
 
+use super::plain::plain;
 use crate::camera::v4l2::{Device, list};
 use crate::{Error, Result};
 
@@ -37,7 +38,8 @@ fn for_people(cameras: &[Device]) -> String {
     let mut text = String::new();
     for camera in cameras {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}  {} ({})", camera.path.display(), camera.name, camera.bus);
+        let (name, bus) = (plain(&camera.name), plain(&camera.bus));
+        let _ = writeln!(text, "{}  {name} ({bus})", camera.path.display());
         let _ = writeln!(text, "  --camera {}", camera.stable_path.display());
         for format in &camera.formats {
             let note = if format.readable { "" } else { "  (not read by oupn-edge)" };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::duration::parse_duration;
+use super::plain::plain;
 use super::print;
 use crate::run::socket;
 use crate::{Result, words};
@@ -48,12 +49,12 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<()> {
     let answer = socket::ask(&args.of.data, "forget", Some(args.last))?;
     // Of `--last 10`, say that these were seconds.
     let last = words::duration(args.last.as_secs_f64());
-    print(&format!("the last {last}: {}\n", answer["message"].as_str().unwrap_or("done")))
+    print(&format!("the last {last}: {}\n", plain(answer["message"].as_str().unwrap_or("done"))))
 }
 
 fn say(of: &Of, request: &str) -> Result<()> {
     let answer = socket::ask(&of.data, request, None)?;
-    print(&format!("{}\n", answer["message"].as_str().unwrap_or("done")))
+    print(&format!("{}\n", plain(answer["message"].as_str().unwrap_or("done"))))
 }
 
 pub(super) fn status(args: &StatusArgs) -> Result<()> {

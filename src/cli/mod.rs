@@ -25,6 +25,7 @@ mod inspect;
 mod inspect_encoder;
 mod inspect_window;
 mod model;
+mod plain;
 mod plot;
 mod progress;
 mod report;
@@ -117,7 +118,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // Nothing can be done if standard error itself is closed.
-            let _ = writeln!(std::io::stderr(), "oupn-edge: {error}");
+            let _ = writeln!(std::io::stderr(), "oupn-edge: {}", plain::plain_lines(&error.to_string()));
             ExitCode::from(error.exit_code())
         }
     }
@@ -173,8 +174,11 @@ fn print_written(path: &Path) -> Result<()> {
     print(&format!("written     {}\n", path.display()))
 }
 
-/// Writes a result to standard output. A reader that has seen enough (`| head`) closes the pipe: that is no failure.
+/// Writes a result to standard output. A reader that has seen enough (`| head`) closes the pipe: that is no failure. On a
+/// terminal nothing in it acts on the terminal.
 fn print(text: &str) -> Result<()> {
+    let terminal = std::io::stdout().is_terminal();
+    let text = if terminal { plain::plain_lines(text) } else { text.into() };
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Error::io("standard output", error))

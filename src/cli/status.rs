@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
+use super::plain::plain;
 use crate::words;
 
 /// The answer as a few lines. What the recording does not know is left out.
 pub(super) fn for_people(answer: &Value) -> String {
-    let text = |key: &str| answer[key].as_str().unwrap_or_default();
+    let text = |key: &str| plain(answer[key].as_str().unwrap_or_default());
     let whole = |key: &str| answer[key].as_u64().unwrap_or_default();
     let number = |key: &str| answer[key].as_f64();
     let is = |key: &str| answer[key] == Value::Bool(true);
@@ -33,7 +34,7 @@ pub(super) fn for_people(answer: &Value) -> String {
         "camera",
         &[
             (!is("camera_present")).then(|| "LOST, being tried again".to_owned()),
-            Some(text("source").to_owned()),
+            Some(text("source").into_owned()),
             rate.map(|rate| format!("{rate:.1} pictures/s")),
             pictures("camera_missed", "missed"),
             pictures("camera_corrupt", "damaged"),
@@ -65,7 +66,7 @@ pub(super) fn for_people(answer: &Value) -> String {
             is("collapsed").then(|| "COLLAPSED: all frames look alike to the encoder".to_owned()),
         ],
     );
-    let level = match text("disk") {
+    let level = match &*text("disk") {
         "low" => Some("LOW: only what must be kept is written".to_owned()),
         "critical" => Some("CRITICAL: nothing but the trace is written".to_owned()),
         _ => None,
@@ -80,7 +81,7 @@ pub(super) fn for_people(answer: &Value) -> String {
             answer["resident_bytes"].as_u64().map(|held| format!("{} of memory", words::bytes(held))),
         ],
     );
-    line("data", &[answer["data"].as_str().map(str::to_owned)]);
+    line("data", &[answer["data"].as_str().map(|data| plain(data).into_owned())]);
     lines
 }
 

@@ -1,20 +1,20 @@
 //! What stands before every request, and the headers behind every answer.
 //!
-//! - **Host** must be an address, `localhost`, a name without dots or one in `.local`. A foreign web site whose name has
-//!   been made to point here ("DNS rebinding") comes with its own name and is refused.
-//! - **Token**, unless listening on loopback.
+//! - **Host** must be this machine's address or one of its names ([`hosts`](super::hosts)). A foreign web site whose name
+//!   has been made to point here ("DNS rebinding") comes with its own name and is refused.
+//! - **Token**, unless listening on loopback without a token file.
 //! - **Other web sites**: requests that a browser marks as coming from another site (`Sec-Fetch-Site`, `Origin`) are
 //!   refused, but for following a link to the page itself. What changes something must be a POST of JSON.
 //! - Addresses are short, bodies smaller than [`LONGEST_BODY`].
 
-use std::net::{IpAddr, Ipv6Addr};
-
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::Shared;
+use super::connections::{self, Guest};
+use super::hosts::Hosts;
 use super::token::Token;
 
 /// The longest body of a request, in bytes.
@@ -28,13 +28,29 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The middleware.
-pub(super) async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let mut response = match check(shared.token.as_ref(), request.method(), request.uri(), request.headers())
-    {
-        Verdict::Pass => next.run(request).await,
-        Verdict::Refuse(status, reason) => (status, format!("{reason}\n")).into_response(),
+pub(super) async fn guard(
+    State(shared): State<Shared>,
+    ConnectInfo(guest): ConnectInfo<Guest>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let answering = guest.visitor.answer();
+    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    let mut response = match check(shared.token.as_ref(), &shared.hosts, method, uri, headers) {
+        Verdict::Refuse(status, reason) => refusal(status, reason),
+        _ if !guest.visitor.let_in() => refusal(StatusCode::SERVICE_UNAVAILABLE, "too many are connected"),
+        Verdict::Pass => next.run(connections::body_in_time(request, &guest)).await,
         Verdict::Welcome(cookie) => welcome(&cookie),
     };
+    add_headers(&mut response);
+    connections::until_sent(response, answering)
+}
+
+fn refusal(status: StatusCode, reason: &str) -> Response {
+    (status, format!("{reason}\n")).into_response()
+}
+
+fn add_headers(response: &mut Response) {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -51,7 +67,6 @@ pub(super) async fn guard(State(shared): State<Shared>, request: Request, next: 
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    response
 }
 
 /// What becomes of a request.
@@ -63,7 +78,7 @@ enum Verdict {
     Welcome(String),
 }
 
-fn check(token: Option<&Token>, method: &Method, uri: &Uri, headers: &HeaderMap) -> Verdict {
+fn check(token: Option<&Token>, hosts: &Hosts, method: &Method, uri: &Uri, headers: &HeaderMap) -> Verdict {
     let text = |name: header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(""));
     if uri.path_and_query().map_or(0, |path| path.as_str().len()) > LONGEST_URI {
         return Verdict::Refuse(StatusCode::URI_TOO_LONG, "the address is too long");
@@ -73,8 +88,11 @@ fn check(token: Option<&Token>, method: &Method, uri: &Uri, headers: &HeaderMap)
     if length.is_some_and(|length| length > LONGEST_BODY as u64) {
         return Verdict::Refuse(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long");
     }
-    let Some(host) = text(header::HOST).filter(|host| is_ours(host)) else {
-        return Verdict::Refuse(StatusCode::MISDIRECTED_REQUEST, "open the page by the device's address");
+    let Some(host) = text(header::HOST).filter(|host| hosts.are(host)) else {
+        return Verdict::Refuse(
+            StatusCode::MISDIRECTED_REQUEST,
+            "open the page by the device's address, or start oupn-edge with --host-name and this name",
+        );
     };
     if let Some(origin) = text(header::ORIGIN)
         && origin.strip_prefix("http://") != Some(host)
@@ -102,7 +120,7 @@ fn check(token: Option<&Token>, method: &Method, uri: &Uri, headers: &HeaderMap)
         }
         _ => Verdict::Refuse(
             StatusCode::UNAUTHORIZED,
-            "this page needs the token that oupn-edge printed when it started: open the address printed there",
+            "this page needs a token: open /?token=TOKEN; oupn-edge said where the token is when it started",
         ),
     }
 }
@@ -115,26 +133,6 @@ fn welcome(cookie: &str) -> Response {
         headers.insert(header::SET_COOKIE, cookie);
     }
     response
-}
-
-/// Whether a `Host` can be this machine and not somebody's web site.
-fn is_ours(host: &str) -> bool {
-    if let Some(rest) = host.strip_prefix('[') {
-        let Some((address, port)) = rest.split_once(']') else { return false };
-        return address.parse::<Ipv6Addr>().is_ok() && (port.is_empty() || is_port(port.strip_prefix(':')));
-    }
-    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
-    if port.is_some() && !is_port(port) {
-        return false;
-    }
-    let plain = |name: &str| {
-        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-    };
-    name.parse::<IpAddr>().is_ok() || plain(name) || name.strip_suffix(".local").is_some_and(plain)
-}
-
-fn is_port(text: Option<&str>) -> bool {
-    text.is_some_and(|text| text.parse::<u16>().is_ok())
 }
 
 #[cfg(test)]
@@ -151,40 +149,13 @@ mod tests {
         for (name, value) in headers {
             map.insert(*name, HeaderValue::from_str(value).unwrap());
         }
-        check(token, &method, &uri.parse().unwrap(), &map)
+        let listen = if token.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
+        let hosts = Hosts::new(listen.into(), &[]).unwrap();
+        check(token, &hosts, &method, &uri.parse().unwrap(), &map)
     }
 
     fn refused(verdict: Verdict) -> Option<u16> {
         if let Verdict::Refuse(status, _) = verdict { Some(status.as_u16()) } else { None }
-    }
-
-    #[test]
-    fn a_host_is_an_address_or_a_local_name() {
-        for ours in [
-            "127.0.0.1:8077",
-            "localhost",
-            "[::1]:80",
-            "[fe80::1]",
-            "192.168.1.7:8077",
-            "head-camera-7",
-            "orin.local:8077",
-        ] {
-            assert!(is_ours(ours), "{ours}");
-        }
-        for foreign in [
-            "",
-            "evil.example",
-            "evil.example:8077",
-            "127.0.0.1.evil.example",
-            "[::1",
-            "[::1]x",
-            "localhost:x",
-            ".local",
-            "a.b.local",
-            "127.0.0.1@evil",
-        ] {
-            assert!(!is_ours(foreign), "{foreign}");
-        }
     }
 
     #[test]
@@ -195,6 +166,9 @@ mod tests {
         assert_eq!(get(&[host]), None);
         assert_eq!(get(&[]), Some(421));
         assert_eq!(get(&[("host", "evil.example")]), Some(421));
+        // A name that anybody on the network can answer for, made to point here.
+        let rebound = [("host", "attacker.local:8077"), ("origin", "http://attacker.local:8077")];
+        assert_eq!(refused(verdict(None, Method::POST, "/api/pause", &rebound)), Some(421));
         assert_eq!(get(&[host, ("origin", "http://evil.example")]), Some(403));
         assert_eq!(get(&[host, ("origin", "null")]), Some(403));
         assert_eq!(

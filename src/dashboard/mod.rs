@@ -12,9 +12,10 @@
 //!
 //! # Who may look
 //! On loopback everybody on the machine. On any other address only who has the token ([`token`]). Whatever the address,
-//! other web sites are kept out: see [`guard`].
+//! other web sites are kept out: see [`guard`]. Nobody can keep the others out: see [`visitors`] and [`connections`].
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -25,9 +26,11 @@ use tokio::sync::oneshot;
 use crate::run::status::{Requests, Status};
 use crate::{Error, Result};
 
+mod addresses;
 mod connections;
 mod download;
 mod guard;
+mod hosts;
 mod metrics;
 mod news;
 mod picture;
@@ -35,18 +38,33 @@ mod routes;
 mod state;
 mod stream;
 mod token;
+mod visitors;
 
 #[cfg(test)]
 mod tests;
 
+use connections::{Guest, Patience};
+use hosts::Hosts;
 use news::News;
-use token::Token;
+use token::{Kept, Token};
+
+/// What a server is asked for.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// The address to listen on; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The file that keeps the token over restarts; it is made if there is none. Without one a token is made for each start,
+    /// or none on loopback.
+    pub token_file: Option<PathBuf>,
+    /// Names of this machine beside those that it knows of.
+    pub host_names: Vec<String>,
+}
 
 /// The server of the live page; it ends when dropped.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    token: Option<Token>,
+    kept: Option<Kept>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     news: Option<News>,
@@ -61,16 +79,27 @@ struct Shared {
     thumbnails: picture::Thumbnails,
     limits: Arc<routes::Limits>,
     token: Option<Token>,
+    hosts: Hosts,
 }
 
 impl Server {
-    /// Listens on `listen` and serves until dropped. Port 0 takes a free one.
-    pub fn start(listen: SocketAddr, status: Arc<Status>, requests: Requests) -> Result<Self> {
+    /// Serves until dropped.
+    pub fn start(page: &Page, status: Arc<Status>, requests: Requests) -> Result<Self> {
+        Self::start_with(page, Patience::default(), status, requests)
+    }
+
+    fn start_with(page: &Page, patience: Patience, status: Arc<Status>, requests: Requests) -> Result<Self> {
+        let listen = page.listen;
+        let hosts = Hosts::new(listen.ip(), &page.host_names)?;
         let fault = |error| Error::io(format!("--listen {listen}"), error);
         let listener = std::net::TcpListener::bind(listen).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
-        let token = if address.ip().is_loopback() { None } else { Some(Token::random().map_err(fault)?) };
+        let kept = match &page.token_file {
+            Some(path) => Some(Kept::in_file(path)?),
+            None if address.ip().to_canonical().is_loopback() => None,
+            None => Some(Kept::for_now(&status.look(|now| now.data.clone()))?),
+        };
         let news = News::start(Arc::clone(&status)).map_err(fault)?;
         let shared = Shared {
             status,
@@ -78,7 +107,8 @@ impl Server {
             watchers: news.watchers(),
             thumbnails: picture::Thumbnails::default(),
             limits: Arc::default(),
-            token: token.clone(),
+            token: kept.as_ref().map(|kept| kept.token.clone()),
+            hosts,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -88,10 +118,10 @@ impl Server {
         let (end, ended) = oneshot::channel::<()>();
         let work = move || {
             step_back();
-            runtime.block_on(serve(listener, routes::router(shared), ended));
+            runtime.block_on(serve(listener, patience, routes::router(shared), ended));
         };
         let thread = std::thread::Builder::new().name("page".to_owned()).spawn(work).map_err(fault)?;
-        Ok(Self { address, token, end: Some(end), thread: Some(thread), news: Some(news) })
+        Ok(Self { address, kept, end: Some(end), thread: Some(thread), news: Some(news) })
     }
 
     /// The address that it listens on.
@@ -99,11 +129,24 @@ impl Server {
         self.address
     }
 
-    /// What to open in a browser: with the token, if one is needed.
-    pub fn url(&self) -> String {
-        match &self.token {
-            None => format!("http://{}/", self.address),
-            Some(token) => format!("http://{}/?token={}", self.address, token.reveal()),
+    /// Where the page is, for people. Its token is in it only if `secret` says that nobody keeps what they read: what a
+    /// service says stands in the journal for months.
+    pub fn whereabouts(&self, secret: bool) -> String {
+        let addresses = addresses::reachable(self.address);
+        let urls = |rest: &str| {
+            addresses
+                .iter()
+                .map(|address| format!("http://{address}/{rest}"))
+                .collect::<Vec<_>>()
+                .join(" and ")
+        };
+        match &self.kept {
+            None => urls(""),
+            Some(kept) if secret => urls(&format!("?token={}", kept.token.reveal())),
+            Some(Kept { file: Some(file), .. }) => {
+                format!("{} (its token is in {})", urls(""), file.display())
+            }
+            Some(_) => format!("{} (its token could not be written)", urls("")),
         }
     }
 }
@@ -126,12 +169,18 @@ fn step_back() {
     }
 }
 
-async fn serve(listener: std::net::TcpListener, router: Router, ended: oneshot::Receiver<()>) {
+async fn serve(
+    listener: std::net::TcpListener,
+    patience: Patience,
+    router: Router,
+    ended: oneshot::Receiver<()>,
+) {
     let listener = match TcpListener::from_std(listener) {
-        Ok(listener) => connections::Bounded::new(listener),
+        Ok(listener) => connections::Bounded::new(listener, patience),
         Err(error) => return log::error!("the page cannot be served: {error}"),
     };
-    let serving = std::future::IntoFuture::into_future(axum::serve(listener, router));
+    let service = router.into_make_service_with_connect_info::<Guest>();
+    let serving = std::future::IntoFuture::into_future(axum::serve(listener, service));
     tokio::select! {
         outcome = serving => {
             if let Err(error) = outcome {

@@ -28,7 +28,7 @@ const MOST_WISHES: usize = 4;
 const SOON: Duration = Duration::from_secs(20);
 
 /// A `forget` rewrites files and waits for learning.
-pub(super) const LATER: Duration = Duration::from_secs(300);
+const LATER: Duration = Duration::from_secs(300);
 
 /// A day: who wants to forget more deletes the data folder.
 const LONGEST_FORGET_S: f64 = 86_400.0;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Server;
+use super::connections::Patience;
+use super::{Page, Server};
 use crate::device::clock::{Clock, SystemClock};
 use crate::run::status::{Picture, Request, Requests, Seen, Status, Wish};
 use crate::trace::{Frame, Losses, RunnerUp, Update};
@@ -22,6 +23,10 @@ struct Scene {
 }
 
 fn scene(listen: &str) -> Scene {
+    patient_scene(listen, Patience::default())
+}
+
+fn patient_scene(listen: &str, patience: Patience) -> Scene {
     let data = tempfile::tempdir().unwrap();
     let status = Arc::new(Status::default());
     let (requests, wishes) = Requests::queue();
@@ -31,7 +36,9 @@ fn scene(listen: &str) -> Scene {
         now.feed.present = true;
         now.period_s = 4.0;
     });
-    let server = Server::start(listen.parse().unwrap(), Arc::clone(&status), requests).unwrap();
+    let page =
+        Page { listen: listen.parse().unwrap(), token_file: None, host_names: vec!["eye.example".into()] };
+    let server = Server::start_with(&page, patience, Arc::clone(&status), requests).unwrap();
     Scene { server, status, wishes: Some(wishes), _data: data }
 }
 
@@ -306,8 +313,13 @@ fn no_path_leads_out() {
 fn off_loopback_nothing_is_shown_without_the_token() {
     let scene = scene("0.0.0.0:0");
     scene.see(0, 41);
-    let url = scene.server.url();
-    let (_, token) = url.split_once("?token=").unwrap();
+    let url = scene.server.whereabouts(true);
+    assert!(!url.contains("0.0.0.0"), "{url} leads somewhere");
+    let token = url.split("?token=").nth(1).and_then(|token| token.split(' ').next()).unwrap();
+    let public = scene.server.whereabouts(false);
+    let file = scene._data.path().join("page-token");
+    assert!(!public.contains(token) && public.contains(&file.display().to_string()), "{public}");
+    assert_eq!(std::fs::read_to_string(file).unwrap().trim(), token);
     let wrong = "0".repeat(32);
     for path in [
         "/",
@@ -425,4 +437,149 @@ fn pages_are_bounded() {
         open.push(stream);
     }
     assert_eq!(refused, 12);
+}
+
+#[test]
+fn names_that_are_not_ours_are_refused() {
+    let scene = local();
+    for (host, code) in [
+        ("attacker.local:8077", 421),
+        ("attacker", 421),
+        ("192.168.1.7", 421),
+        ("eye.example", 200),
+        ("localhost:8077", 200),
+    ] {
+        assert_eq!(scene.get("/healthz", &[&format!("Host: {host}")]).code, code, "{host}");
+    }
+    let rebound =
+        ["Host: attacker.local", "Origin: http://attacker.local", "Sec-Fetch-Site: same-origin", JSON];
+    assert_eq!(scene.post("/api/pause", "{}", &rebound).code, 421);
+}
+
+#[test]
+fn a_token_file_is_asked_for_on_loopback_too_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let (requests, _) = Requests::queue();
+        let page = Page {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            token_file: Some(path.clone()),
+            host_names: Vec::new(),
+        };
+        let server = Server::start(&page, Arc::new(Status::default()), requests).unwrap();
+        let token = std::fs::read_to_string(&path).unwrap().trim().to_owned();
+        let ask = |header: &str| {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n").unwrap();
+            let mut head = [0; 12];
+            stream.read_exact(&mut head).unwrap();
+            String::from_utf8_lossy(&head[9..]).into_owned()
+        };
+        assert_eq!(ask("X: y"), "401");
+        assert_eq!(ask(&format!("Authorization: Bearer {token}")), "200");
+        tokens.push(token);
+    }
+    assert_eq!(tokens[0], tokens[1]);
+}
+
+/// Little patience: what is waited for in vain ends at once.
+fn hasty() -> Scene {
+    let [head, rest, deaf] = [1000, 1000, 10_000].map(Duration::from_millis);
+    patient_scene("127.0.0.1:0", Patience { head, rest, deaf })
+}
+
+/// Whether the other end has closed the connection, or does so before long.
+fn is_closed(mut stream: TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    match stream.read(&mut [0; 64]) {
+        Ok(0) => true,
+        Ok(_) => false,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn a_request_must_come_in_time() {
+    let scene = hasty();
+    let silent = TcpStream::connect(scene.address()).unwrap();
+    assert!(is_closed(silent), "nothing was said");
+    let mut half = TcpStream::connect(scene.address()).unwrap();
+    write!(half, "GET /healthz HTTP/1.1\r\nHost: local").unwrap();
+    assert!(is_closed(half), "half a request");
+
+    // Bytes that trickle in buy no time: a head without an end is given up while they still come.
+    let mut trickle = TcpStream::connect(scene.address()).unwrap();
+    write!(trickle, "GET /healthz HTTP/1.1\r\nX: ").unwrap();
+    let mut sent = 0;
+    while sent < 6000 && trickle.write_all(b"x").is_ok() {
+        sent += 1;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(sent < 6000, "it was still listened to after {sent} bytes");
+
+    let mut rested = TcpStream::connect(scene.address()).unwrap();
+    write!(rested, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    rested.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    rested.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 200"),
+        "answered, then closed for want of another request: {answer}"
+    );
+    assert!(answer.to_lowercase().contains("content-length:"), "{answer}");
+
+    let mut bodiless = TcpStream::connect(scene.address()).unwrap();
+    let head = "POST /api/pause HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n";
+    bodiless.write_all(head.as_bytes()).unwrap();
+    bodiless.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answer = Vec::new();
+    let _ = bodiless.read_to_end(&mut answer);
+    assert!(answer.starts_with(b"HTTP/1.1 400"), "a body that does not come");
+}
+
+#[test]
+fn an_answer_takes_as_long_as_it_takes() {
+    let mut scene = hasty();
+    let wishes = scene.wishes.take().unwrap();
+    let slow = std::thread::spawn(move || {
+        let request = wishes.recv().unwrap();
+        std::thread::sleep(Duration::from_secs(3));
+        request.answer.unwrap().send(Ok("done at last".to_owned())).unwrap();
+    });
+    // News come every few seconds; in between nothing moves.
+    let mut news = TcpStream::connect(scene.address()).unwrap();
+    write!(news, "GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let answer = scene.post("/api/forget", "{\"last_s\":600}", &[JSON]);
+    assert_eq!((answer.code, answer.body.contains("done at last")), (200, true), "{}", answer.body);
+    slow.join().unwrap();
+    news.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let events = BufReader::new(news).lines().map_while(Result::ok).filter(|line| line == "event: now");
+    assert_eq!(events.take(2).count(), 2, "the page is still told");
+}
+
+#[test]
+fn silent_strangers_shut_nobody_out() {
+    let scene = local();
+    let mut page = TcpStream::connect(scene.address()).unwrap();
+    write!(page, "GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    page.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut head = [0; 12];
+    page.read_exact(&mut head).unwrap();
+    let silent: Vec<TcpStream> = (0..270)
+        .map(|_| {
+            let mut stream = TcpStream::connect(scene.address()).unwrap();
+            // Those who have been sent away find it closed.
+            let _ = write!(stream, "GET / HTTP/1.1\r\nHost: ");
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(scene.get("/healthz", &[]).code, 200);
+    }
+    scene.see(0, 41);
+    let mut events = BufReader::new(page).lines().map_while(Result::ok);
+    assert!(events.any(|line| line.contains("\"newest\":{")), "a page that was let in stays");
+    drop(silent);
 }

@@ -48,7 +48,7 @@ fn folder(data: &Path) -> Check {
     let name = "data folder";
     let probe = data.join(".oupn-edge-doctor.tmp");
     let start = Instant::now();
-    let written = std::fs::create_dir_all(data).and_then(|()| {
+    let written = crate::storage::create_private_folder(data).and_then(|()| {
         let mut file = std::fs::File::create(&probe)?;
         file.write_all(&[0; 4096])?;
         file.sync_all()

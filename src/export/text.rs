@@ -40,7 +40,7 @@ impl TableWriter for Csv<'_> {
         self.header()?;
         self.line(row.into_iter().map(|cell| match cell {
             Cell::Empty => String::new(),
-            Cell::Text(text) => text.to_string(),
+            Cell::Text(text) => no_formula(&text),
             Cell::Whole(number) => number.to_string(),
             Cell::Real32(number) => number.to_string(),
             Cell::Real64(number) => number.to_string(),
@@ -53,6 +53,16 @@ impl TableWriter for Csv<'_> {
     fn finish(&mut self) -> Result<()> {
         self.header()?;
         self.out.flush().map_err(write_error)
+    }
+}
+
+/// Text that a spreadsheet would take for a formula, and compute, gets an apostrophe before it; so does text that begins with
+/// one, so that taking one away always gives the text back.
+fn no_formula(text: &str) -> String {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\'']) {
+        format!("'{text}")
+    } else {
+        text.to_owned()
     }
 }
 
@@ -98,5 +108,23 @@ impl TableWriter for Jsonl<'_> {
 
     fn finish(&mut self) -> Result<()> {
         self.out.flush().map_err(write_error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_no_formula_and_can_be_had_back() {
+        for text in
+            ["=HYPERLINK(\"http://evil.example\")", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'quoted'", "'=1"]
+        {
+            let safe = no_formula(text);
+            assert!(safe.starts_with('\'') && safe.strip_prefix('\'') == Some(text), "{text}");
+        }
+        for text in ["", "head-camera-7", "1+1", " =1"] {
+            assert_eq!(no_formula(text), text);
+        }
     }
 }

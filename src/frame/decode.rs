@@ -54,22 +54,47 @@ impl Layout {
     }
 }
 
+/// A frame of a camera, which must have the size that was agreed on.
 fn jpeg(bytes: &[u8], width: usize, height: usize, rgb: &mut Vec<u8>) -> Result<()> {
     let bad = |reason: &dyn std::fmt::Display| Error::input(format!("a damaged JPEG frame: {reason}"));
-    let options = DecoderOptions::default()
-        .jpeg_set_out_colorspace(ColorSpace::RGB)
-        .set_max_width(LARGEST_SIDE)
-        .set_max_height(LARGEST_SIDE);
     let with_tables = with_huffman_tables(bytes);
-    let mut decoder =
-        JpegDecoder::new_with_options(Cursor::new(with_tables.as_deref().unwrap_or(bytes)), options);
-    decoder.decode_headers().map_err(|error| bad(&error))?;
-    let size = decoder.info().map(|info| (usize::from(info.width), usize::from(info.height)));
-    if size != Some((width, height)) {
+    let mut decoder = jpeg_headers(with_tables.as_deref().unwrap_or(bytes)).map_err(|reason| bad(&reason))?;
+    if decoder.dimensions() != Some((width, height)) {
         return Err(bad(&format!("it is not of {width}x{height} pixels")));
     }
     rgb.resize(width * height * 3, 0);
     decoder.decode_into(rgb).map_err(|error| bad(&error))
+}
+
+type Jpeg<'b> = JpegDecoder<Cursor<&'b [u8]>>;
+
+/// Reads what stands before the pixels. Sloppy headers are let pass, as everywhere; the pixels must be whole: a picture that
+/// is cut off would otherwise come out with a grey rest, and be learned from.
+fn jpeg_headers(bytes: &[u8]) -> std::result::Result<Jpeg<'_>, String> {
+    if !ends_as_a_jpeg(bytes) {
+        return Err("it is cut off: its end is missing".to_owned());
+    }
+    let options = DecoderOptions::default()
+        .jpeg_set_out_colorspace(ColorSpace::RGB)
+        .set_strict_mode(false)
+        .set_max_width(LARGEST_SIDE)
+        .set_max_height(LARGEST_SIDE);
+    let mut decoder = JpegDecoder::new_with_options(Cursor::new(bytes), options);
+    decoder.decode_headers().map_err(|error| error.to_string())?;
+    decoder.set_options(options.set_strict_mode(true));
+    Ok(decoder)
+}
+
+/// Whether the mark of a picture's end follows its last scan: what a cut costs first. Padding, and what else a camera puts
+/// behind it, may follow.
+fn ends_as_a_jpeg(bytes: &[u8]) -> bool {
+    let last = |mark: &[u8; 2]| bytes.windows(2).rposition(|window| window == mark);
+    // Within a scan 0xff is never followed by either. A small picture in the header has its own end, but before the scan.
+    match (last(b"\xff\xd9"), last(b"\xff\xda")) {
+        (Some(end), Some(scan)) => end > scan,
+        (end, None) => end.is_some(),
+        (None, _) => false,
+    }
 }
 
 /// The frame with the standard Huffman tables (ITU-T T.81, annex K) put in before its scan, if it has none: webcams leave
@@ -98,11 +123,14 @@ fn with_huffman_tables(bytes: &[u8]) -> Option<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// It is neither, is damaged, or is absurdly large.
+/// It is neither, is damaged or cut off, or is absurdly large.
 pub(crate) fn picture(bytes: &[u8], rgb: &mut Vec<u8>) -> Result<(usize, usize)> {
     let bad = |error: &dyn std::fmt::Display| Error::input(format!("not a readable picture: {error}"));
     let mut reader =
         image::ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|error| bad(&error))?;
+    if reader.format() == Some(image::ImageFormat::Jpeg) {
+        return jpeg_picture(bytes, rgb).map_err(|error| bad(&error));
+    }
     let mut limits = image::Limits::default();
     limits.max_image_width = Some(LARGEST_SIDE as u32);
     limits.max_image_height = Some(LARGEST_SIDE as u32);
@@ -112,4 +140,17 @@ pub(crate) fn picture(bytes: &[u8], rgb: &mut Vec<u8>) -> Result<(usize, usize)>
     let size = (picture.width() as usize, picture.height() as usize);
     *rgb = picture.into_raw();
     Ok(size)
+}
+
+fn jpeg_picture(bytes: &[u8], rgb: &mut Vec<u8>) -> std::result::Result<(usize, usize), String> {
+    let mut decoder = jpeg_headers(bytes)?;
+    let (width, height) = decoder.dimensions().ok_or("it has no size")?;
+    let len = width * height * 3;
+    if len as u64 > LARGEST_PICTURE {
+        return Err(format!("{width}x{height} pixels are too many"));
+    }
+    rgb.clear();
+    rgb.resize(len, 0);
+    decoder.decode_into(rgb).map_err(|error| error.to_string())?;
+    Ok((width, height))
 }

@@ -107,6 +107,58 @@ fn a_jpeg_frame_decodes_with_and_without_its_tables() {
     assert!(layout.decode(&[], &mut whole).is_err(), "zero length");
 }
 
+/// USB cameras send pictures that are cut off, and copies of folders end too early.
+#[test]
+fn a_jpeg_that_is_cut_off_is_no_picture() {
+    let (width, height) = (64, 48);
+    let layout = Layout { format: PixelFormat::Mjpg, width, height, stride: 0 };
+    let file = jpeg(width, height);
+    let mut rgb = Vec::new();
+    for len in 0..file.len() {
+        assert!(picture(&file[..len], &mut rgb).is_err(), "a file cut at {len} of {}", file.len());
+        assert!(layout.decode(&file[..len], &mut rgb).is_err(), "a frame cut at {len}");
+        // As a driver leaves it, whose buffer is longer.
+        let padded = [&file[..len], &[0; 100]].concat();
+        assert!(layout.decode(&padded, &mut rgb).is_err(), "a padded frame cut at {len}");
+    }
+    let halved = layout.decode(&file[..file.len() / 2], &mut rgb).unwrap_err();
+    assert!(halved.to_string().contains("cut off"), "{halved}");
+    // What follows the end is nobody's business.
+    let padded = [&file[..], &[0; 100]].concat();
+    layout.decode(&padded, &mut rgb).unwrap();
+    assert_eq!(picture(&padded, &mut rgb).unwrap(), (width, height));
+}
+
+#[test]
+fn a_jpeg_with_another_one_in_its_header_must_have_its_own_end() {
+    let (file, small) = (jpeg(64, 48), jpeg(16, 16));
+    let len = (small.len() as u16 + 2).to_be_bytes();
+    let with_thumbnail = [&file[..2], &[0xff, 0xe1], &len, &small, &file[2..]].concat();
+    let (mut rgb, mut plain) = (Vec::new(), Vec::new());
+    assert_eq!(picture(&with_thumbnail, &mut rgb).unwrap(), (64, 48));
+    picture(&file, &mut plain).unwrap();
+    assert_eq!(rgb, plain);
+    let error = picture(&with_thumbnail[..with_thumbnail.len() * 3 / 4], &mut rgb).unwrap_err();
+    assert!(error.to_string().contains("cut off"), "{error}");
+}
+
+/// The readers of files used to be the `image` crate's: the pixels stay the same.
+#[test]
+fn jpeg_files_decode_as_the_image_crate_decodes_them() {
+    for (width, height) in [(64, 48), (33, 7), (1, 1)] {
+        let grey: Vec<u8> = scene(width, height).chunks_exact(3).map(|pixel| pixel[1]).collect();
+        let mut file = Vec::new();
+        JpegEncoder::new(&mut file)
+            .encode(&grey, width as u32, height as u32, ExtendedColorType::L8)
+            .unwrap();
+        for file in [jpeg(width, height), file] {
+            let mut rgb = Vec::new();
+            assert_eq!(picture(&file, &mut rgb).unwrap(), (width, height));
+            assert_eq!(rgb, image::load_from_memory(&file).unwrap().into_rgb8().into_raw());
+        }
+    }
+}
+
 #[test]
 fn pictures_are_known_by_their_content() {
     let mut rgb = Vec::new();

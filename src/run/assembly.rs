@@ -31,7 +31,9 @@ use crate::learner::Adam;
 use crate::learner::saved;
 use crate::learner::update::{Learner, LearnerState};
 use crate::memory::{Control, LiveMemory, Prototypes};
-use crate::storage::{CheckpointStore, Filesystem, FolderLock, OsFilesystem};
+use crate::storage::{
+    CheckpointStore, Filesystem, FolderLock, OsFilesystem, create_private_folder, make_private,
+};
 use crate::trace::{self, Reader, Record, TraceSettings, TraceWriter};
 use crate::views::Pairing;
 use crate::{Error, Result};
@@ -65,10 +67,16 @@ impl Run {
     pub fn open(plan: &RunPlan) -> Result<Self> {
         let fs: Arc<dyn Filesystem> = Arc::new(OsFilesystem);
         let data = &plan.data;
-        std::fs::create_dir_all(data).map_err(|error| {
+        create_private_folder(data).map_err(|error| {
             Error::io(data, error).expecting("a place where the folder of --data can be made")
         })?;
         let lock = FolderLock::acquire(data)?;
+        for folder in ["trace", "checkpoints", "thumbnails"].map(|name| data.join(name)) {
+            // It may be somebody else's, or on a disk that knows no owners: no reason not to record.
+            if let Err(error) = make_private(&folder) {
+                log::warn!("{}: others may be able to read it: {error}", folder.display());
+            }
+        }
         let camera: Camera = plan.camera.parse()?;
         let network = plan.settings.plan()?;
 
@@ -87,7 +95,10 @@ impl Run {
         let store = CheckpointStore::open(Arc::clone(&fs), &data.join("checkpoints"))?;
         if let Some(pending) = &recovery.pending_forget {
             store.remove_from(pending.from_seq)?;
-            thumbnails::forget(data, pending);
+            // Nobody waits for an answer, and the recording is worth more than to end here.
+            if let Err(error) = thumbnails::forget(data, pending) {
+                log::error!("not everything was forgotten: {error}");
+            }
             let removed = writer.finish_forget()?;
             log::info!("a forget that had been interrupted was finished: {removed} records");
         }

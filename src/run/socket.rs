@@ -6,7 +6,8 @@
 //! ← {"ok":true,"message":"…"}   or   {"ok":false,"message":"…"}
 //! ```
 //! Wishes: `pause`, `resume`, `forget` (with `last_s`), `checkpoint`, `stop`, and `status`, whose answer has the fields of
-//! [`describe`] beside `ok`. Callers are served one after another; a line is at most 4 KiB and may take 2 s.
+//! [`describe`] beside `ok`. Each of at most [`MOST_CALLERS`] callers has a thread, so that none waits for another; a line is
+//! at most 4 KiB and may take 2 s.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::status::{Requests, Status, Wish};
 use crate::device::clock::{Clock, SystemClock};
+use crate::storage::make_private;
 use crate::{Error, Result};
 
 /// The socket's name in the data folder.
@@ -28,6 +30,9 @@ pub const NAME: &str = "control.sock";
 
 const LONGEST_LINE: u64 = 4096;
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Callers at a time.
+const MOST_CALLERS: usize = 64;
 
 /// How long the recording may take to do what was asked: a `forget` rewrites files and waits for learning.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(300);
@@ -60,15 +65,22 @@ impl ControlSocket {
             _ => {}
         }
         let listener = UnixListener::bind(&path).map_err(fault)?;
+        make_private(&path).map_err(fault)?;
         let ending = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&ending);
+        let callers = Arc::new(());
         let serve = move || {
             for stream in listener.incoming() {
                 if end.load(Ordering::Acquire) {
                     break;
                 }
-                // A caller that hangs up has only itself to blame.
-                let _ = stream.and_then(|stream| serve(stream, &status, &requests));
+                let (status, requests) = (Arc::clone(&status), requests.clone());
+                let served = stream.and_then(|stream| admit(stream, &callers, status, requests));
+                if let Err(error) = served {
+                    log::debug!("a caller could not be served: {error}");
+                    // Whatever it is (no more files, no more threads), it does not get better by asking at once.
+                    std::thread::sleep(Duration::from_millis(10));
+                }
             }
         };
         let thread = std::thread::Builder::new().name("socket".to_owned()).spawn(serve).map_err(fault)?;
@@ -87,6 +99,26 @@ impl Drop for ControlSocket {
         }
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Serves a caller by a thread of its own, if there are not too many. Each of them holds a copy of `callers`.
+fn admit(
+    mut stream: UnixStream,
+    callers: &Arc<()>,
+    status: Arc<Status>,
+    requests: Requests,
+) -> io::Result<()> {
+    if Arc::strong_count(callers) > MOST_CALLERS {
+        stream.set_nonblocking(true)?;
+        return writeln!(stream, "{}", json!({ "ok": false, "message": "too many are asking; try again" }));
+    }
+    let caller = Arc::clone(callers);
+    let serve = move || {
+        // A caller that hangs up has only itself to blame.
+        let _ = serve(stream, &status, &requests);
+        drop(caller);
+    };
+    std::thread::Builder::new().name("socket-caller".to_owned()).spawn(serve).map(drop)
 }
 
 fn serve(mut stream: UnixStream, status: &Status, requests: &Requests) -> io::Result<()> {
@@ -247,5 +279,28 @@ mod tests {
         assert!(
             ask(folder.path(), "status", None).unwrap_err().to_string().contains("no recording is running")
         );
+    }
+
+    #[test]
+    fn silent_callers_delay_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let (requests, _waiting) = Requests::queue();
+        let _socket = ControlSocket::open(folder.path(), Arc::default(), requests).unwrap();
+        let path = folder.path().join(NAME);
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+        let silent: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        ask(folder.path(), "status", None).unwrap();
+        // All are still being listened to: nobody's turn was over before this answer.
+        for mut stream in silent {
+            stream.set_nonblocking(true).unwrap();
+            let error = stream.read(&mut [0]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        }
+        let crowd: Vec<UnixStream> =
+            (0..2 * MOST_CALLERS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let refused = ask(folder.path(), "status", None).unwrap_err();
+        assert!(refused.to_string().contains("too many are asking"), "{refused}");
+        drop(crowd);
     }
 }

@@ -82,7 +82,8 @@ impl Recording {
         let Some(pending) = self.recorder.begin_forget(last)? else {
             return Ok("there is nothing that young to forget".into());
         };
-        thumbnails::forget(&self.origin.data, &pending);
+        // Told at the end: one picture that cannot be removed keeps nothing else from being forgotten.
+        let pictures = thumbnails::forget(&self.origin.data, &pending);
         self.status.change(Snapshot::forget_what_was_seen);
         self.store.remove_from(pending.from_seq)?;
         self.ring.clear(self.next_frame);
@@ -95,6 +96,10 @@ impl Recording {
         }
         log::info!("forgot the last {} s: {removed} records", last.as_secs());
         let records = crate::words::counted(removed, "record was", "records were");
+        if let Err(error) = pictures {
+            log::error!("not everything was forgotten: {error}");
+            return Err(Error::Device(format!("{records} removed, but {error}")));
+        }
         Ok(format!("{records} removed and the learner returned to {restored}"))
     }
 

@@ -1,8 +1,9 @@
 //! One writer a data folder: two would interleave their sequence numbers and delete each other's checkpoints.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::Path;
 
+use super::{make_private, private_file};
 use crate::{Error, Result};
 
 /// The name of the lock file. It stays when the process goes: what counts is the lock, which the kernel drops with
@@ -19,8 +20,10 @@ impl FolderLock {
     /// Takes the folder `dir`, which must exist, or says that somebody else has it.
     pub fn acquire(dir: &Path) -> Result<Self> {
         let path = dir.join(NAME);
-        let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path);
+        // Whoever can open the file, if only for reading, can hold the lock and keep a recording from starting.
+        let file = private_file().create(true).write(true).truncate(false).open(&path);
         let file = file.map_err(|e| Error::io(&path, e))?;
+        make_private(&path).map_err(|e| Error::io(&path, e))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
             Err(TryLockError::WouldBlock) => Err(Error::input(format!(
@@ -34,6 +37,8 @@ impl FolderLock {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -44,6 +49,11 @@ mod tests {
         assert_eq!(second.exit_code(), 2);
         assert!(second.to_string().contains("another oupn-edge"), "{second}");
         drop(first);
+        let path = folder.path().join(NAME);
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         FolderLock::acquire(folder.path()).unwrap();
+        assert_eq!(mode(), 0o600, "one of an earlier version");
     }
 }

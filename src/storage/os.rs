@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use super::{File, Filesystem};
+use super::{File, Filesystem, create_private_folder, private_file};
 
 /// The operating system's files.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,7 +15,7 @@ impl Filesystem for OsFilesystem {
         if dir.is_dir() {
             return Ok(());
         }
-        fs::create_dir_all(dir)?;
+        create_private_folder(dir)?;
         // A new folder is a name in its parent. Parents made on the way are covered by the journal of every file
         // system in use on such devices; the last one is cheap to make sure of.
         match dir.parent() {
@@ -25,11 +25,11 @@ impl Filesystem for OsFilesystem {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(OsFile(private().write(true).create(true).truncate(true).open(path)?)))
+        Ok(Box::new(OsFile(private_file().write(true).create(true).truncate(true).open(path)?)))
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(OsFile(private().append(true).create(true).open(path)?)))
+        Ok(Box::new(OsFile(private_file().append(true).create(true).open(path)?)))
     }
 
     fn read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
@@ -76,14 +76,6 @@ impl Filesystem for OsFilesystem {
         let disk = rustix::fs::statvfs(dir)?;
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
-}
-
-/// New files are not for everybody on the machine: a trace tells what a family saw.
-fn private() -> fs::OpenOptions {
-    let mut options = fs::OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
-    options
 }
 
 struct OsFile(fs::File);

@@ -107,9 +107,15 @@ pub(in crate::cli) struct RunArgs {
     pub(super) keep_window: bool,
 
     /// Serve the live page here: a port of this machine such as 8077, or an address such as 0.0.0.0:8077. Any address
-    /// but this machine's own needs the token that is printed
+    /// but this machine's own needs a token
     #[arg(long, value_name = "ADDRESS", value_parser = parse_listen, help_heading = WATCHING)]
     pub(super) listen: Option<SocketAddr>,
+    /// File that keeps the page's token over restarts; created if it does not exist [default: a new token at each start]
+    #[arg(long, value_name = "FILE", requires = "listen", help_heading = WATCHING)]
+    pub(super) token_file: Option<PathBuf>,
+    /// Another name under which browsers find the page, such as cam07.lab.example.org; can be given several times
+    #[arg(long = "host-name", value_name = "NAME", requires = "listen", help_heading = WATCHING)]
+    pub(super) host_names: Vec<String>,
     /// Print the summary as one line of JSON
     #[arg(long, help_heading = WATCHING)]
     pub(super) json: bool,

@@ -9,12 +9,13 @@ mod start;
 mod summary;
 mod terminal;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use self::terminal::Watcher;
 use crate::Result;
-use crate::dashboard::Server;
+use crate::dashboard::{Page, Server};
 use crate::run::Run;
 
 pub(super) use self::arguments::{DEFAULT_DATA, RunArgs};
@@ -23,10 +24,15 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
     let plan = plan::plan(args)?;
     let run = Run::open(&plan)?;
     log::info!("recording into {}; `oupn-edge status --data {0}` shows how it goes", plan.data.display());
-    let page = args.listen.map(|listen| Server::start(listen, Arc::clone(&run.status), run.requests.clone()));
+    let page = args.listen.map(|listen| Page {
+        listen,
+        token_file: args.token_file.clone(),
+        host_names: args.host_names.clone(),
+    });
+    let page = page.map(|page| Server::start(&page, Arc::clone(&run.status), run.requests.clone()));
     let page = page.transpose()?;
     if let Some(page) = &page {
-        log::info!("the live page is at {}", page.url());
+        log::info!("the live page is at {}", page.whereabouts(std::io::stderr().is_terminal()));
     }
     let watcher = Watcher::start(Arc::clone(&run.status))?;
     let ended = run.run();

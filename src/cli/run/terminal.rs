@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::super::plain::plain;
 use crate::run::status::{Snapshot, Status};
 use crate::{Error, Result, words};
 
@@ -92,7 +93,7 @@ fn describe(now: &Snapshot) -> String {
         return format!("camera lost, trying again · {} so far", words::frames(now.frames));
     }
     let Some(seen) = &now.newest else {
-        return format!("waiting for the first frame of {}", now.feed.description);
+        return format!("waiting for the first frame of {}", plain(&now.feed.description));
     };
     let record = &seen.record;
     let what = if record.created { "new category" } else { "category" };
