@@ -115,6 +115,12 @@ impl<'b> Machine<'b> {
                 let text = self.take(len as usize)?;
                 self.push(Object::Text(utf8(text)?));
             }
+            // Text of Python 2, which may be bytes as well.
+            b'U' => {
+                let [len] = self.bytes()?;
+                let text = std::str::from_utf8(self.take(len.into())?);
+                self.push(text.map_or(Object::Other, Object::Text));
+            }
             b'c' => {
                 let (module, name) = (self.line()?, self.line()?);
                 self.push(Object::Name(module, name));
