@@ -26,6 +26,20 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// The same picture, bit for bit, for so long is a frozen camera: a sensor's noise never repeats.
 const FREEZE: Duration = Duration::from_secs(10);
 
+/// How long the end of a capture waits for its thread, which may hang in a driver.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether the thread of a capture still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It runs.
+    Running,
+    /// It has ended as it should: the source has no more frames.
+    Ended,
+    /// It has ended by a fault of the program. There will be no more frames, and nobody else says so.
+    Died,
+}
+
 /// What happened to the camera.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -63,6 +77,8 @@ struct Shared {
     newest: Mutex<Newest>,
     arrived: Condvar,
     stop: AtomicBool,
+    /// Set by the thread when it ends as it should.
+    ended: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -109,7 +125,7 @@ impl Capture {
     }
 
     /// Starts with an open source and a way to open it again.
-    pub(super) fn with(source: Box<dyn Source + Send>, reopen: Reopen) -> Result<Self> {
+    pub(crate) fn with(source: Box<dyn Source + Send>, reopen: Reopen) -> Result<Self> {
         let (sender, events) = sync_channel(MOST_EVENTS);
         let shared = Arc::new(Shared::default());
         let (description, identity, rate) = (source.describe(), source.identity(), source.rate());
@@ -122,7 +138,11 @@ impl Capture {
         };
         let thread = std::thread::Builder::new()
             .name("capture".to_owned())
-            .spawn(move || worker.run(source))
+            .spawn(move || {
+                let shared = Arc::clone(&worker.shared);
+                worker.run(source);
+                shared.ended.store(true, Ordering::Release);
+            })
             .map_err(|error| Error::Device(format!("cannot start the camera's thread: {error}")))?;
         Ok(Self { shared, events, thread: Some(thread), description, identity, rate })
     }
@@ -142,6 +162,15 @@ impl Capture {
     /// What happened to the camera since it was last asked.
     pub fn events(&self) -> &Receiver<Event> {
         &self.events
+    }
+
+    /// Whether the thread still runs. What happened before its end is among the events.
+    pub fn life(&self) -> Life {
+        match &self.thread {
+            Some(thread) if !thread.is_finished() => Life::Running,
+            _ if self.shared.ended.load(Ordering::Acquire) => Life::Ended,
+            _ => Life::Died,
+        }
     }
 
     /// Frames delivered and not delivered since the start, over all reopenings.
@@ -168,15 +197,22 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It looks at the flag at least once a second; a panic there has been reported by the panic hook.
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        // It looks at the flag at least once a second, unless it hangs in a driver: then it is left behind.
+        let patience = Instant::now() + STOP_PATIENCE;
+        while !thread.is_finished() {
+            if Instant::now() >= patience {
+                return log::warn!("the camera does not let go; it is left to end with the program");
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
+        // A panic there has been reported by the panic hook.
+        let _ = thread.join();
     }
 }
 
 /// Opens the camera again.
-pub(super) type Reopen = Box<dyn FnMut() -> Result<Box<dyn Source + Send>> + Send>;
+pub(crate) type Reopen = Box<dyn FnMut() -> Result<Box<dyn Source + Send>> + Send>;
 
 struct Worker {
     shared: Arc<Shared>,
@@ -273,7 +309,13 @@ impl Worker {
             }
             match (self.reopen)() {
                 Ok(source) => return Some(source),
-                Err(error) => log::debug!("the camera is not back yet: {error}"),
+                Err(error) => {
+                    log::debug!("the camera is not back yet: {error}");
+                    // It was opened anew because its picture stood still, and now it is gone.
+                    if !std::mem::replace(&mut self.lost, true) {
+                        self.tell(Event::Lost { reason: error.to_string() });
+                    }
+                }
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -346,6 +388,8 @@ mod tests {
         End,
         /// Goes on with pictures that all differ, for good.
         Run,
+        /// A fault of the program.
+        Panic,
     }
 
     impl Source for Scripted {
@@ -363,6 +407,7 @@ mod tests {
             match self.steps.front().copied() {
                 Some(Step::Fail) => return Err(Error::Device("unplugged".to_owned())),
                 Some(Step::End) | None => return Ok(Next::End),
+                Some(Step::Panic) => panic!("this camera is broken on purpose"),
                 Some(Step::Picture(value)) => frame.rgb = vec![value; 3],
                 Some(Step::Run) => frame.rgb = self.frames.to_le_bytes()[..3].to_vec(),
             }
@@ -433,6 +478,39 @@ mod tests {
         let capture = capture(&[&[Step::Fail], &[Step::Run]]);
         assert!(matches!(capture.events().recv_timeout(LONG).unwrap(), Event::Lost { .. }));
         assert_eq!(capture.events().recv_timeout(LONG).unwrap(), Event::Back);
+    }
+
+    #[test]
+    fn a_thread_that_died_is_told_from_one_that_ended() {
+        let until = |capture: &Capture| {
+            while capture.life() == Life::Running {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            capture.life()
+        };
+        assert_eq!(until(&capture(&[&[Step::Picture(1), Step::Panic]])), Life::Died);
+        assert_eq!(until(&capture(&[&[Step::Picture(1), Step::End]])), Life::Ended);
+        assert_eq!(capture(&[&[Step::Run]]).life(), Life::Running);
+    }
+
+    #[test]
+    fn a_frozen_camera_that_cannot_be_opened_again_is_lost() {
+        let (sender, events) = sync_channel(MOST_EVENTS);
+        let mut attempts = 0;
+        let reopen = move || {
+            attempts += 1;
+            if attempts < 2 { Err(Error::Device("not there".to_owned())) } else { Ok(scripted(&[Step::Run])) }
+        };
+        let mut worker = Worker {
+            shared: Arc::default(),
+            events: sender,
+            reopen: Box::new(reopen),
+            before: Counters::default(),
+            lost: false,
+        };
+        assert!(worker.open_again().is_some());
+        assert_eq!(events.try_recv(), Ok(Event::Lost { reason: "not there".to_owned() }));
+        assert!(worker.lost, "the next picture says that it is back");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod natural;
 mod nokhwa;
 mod pictures;
 mod pipe;
+mod regular;
 pub mod rooms;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ mod y4m;
 use crate::Result;
 use crate::frame::PixelFormat;
 
-pub use self::capture::{Capture, Event};
+pub use self::capture::{Capture, Event, Life};
 pub use self::name::Camera;
 
 /// A picture with its times, in buffers that are used again for the next one.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 
 use super::listing::{self, Entry, MOST, TIMES};
+use super::regular::open_regular;
 use super::{Counters, Frame, Kind, Next, Options, Source};
 use crate::frame::picture;
 use crate::{Error, Result};
@@ -53,7 +54,7 @@ impl Pictures {
 
     /// The pictures of a zip archive.
     pub(super) fn zip(place: &Path, options: &Options) -> Result<Self> {
-        let file = File::open(place).map_err(|error| Error::io(place, error))?;
+        let file = open_regular(place).map_err(|error| Error::io(place, error))?;
         let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {
             Error::input(format!(
                 "{}: not a readable zip archive ({error}); pack the pictures again",
@@ -117,7 +118,7 @@ impl Pictures {
         let path = self.place.join(name);
         let read = match &mut self.store {
             Store::Folder => {
-                File::open(&path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut self.file))
+                open_regular(&path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut self.file))
             }
             Store::Zip(archive) => archive
                 .by_name(name)
@@ -131,7 +132,7 @@ impl Pictures {
 /// Order and times from a list in the folder, or from one above that names pictures in this folder.
 fn folder_times(place: &Path) -> Result<Option<Vec<Entry>>> {
     let read = |path: &Path| -> Result<Option<String>> {
-        let file = match File::open(path) {
+        let file = match open_regular(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::io(path, error)),
@@ -160,8 +161,10 @@ fn folder_names(place: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(place).map_err(|error| Error::io(place, error))? {
         let entry = entry.map_err(|error| Error::io(place, error))?;
-        // A name that is not text cannot be a picture that any camera wrote.
-        if let Some(name) = entry.file_name().to_str() {
+        // A name that is not text cannot be a picture that any camera wrote; nor can a pipe, a socket or a device.
+        if let Some(name) = entry.file_name().to_str()
+            && is_plain_or_link(&entry)
+        {
             names.push(name.to_owned());
         }
         if names.len() > MOST {
@@ -172,6 +175,11 @@ fn folder_names(place: &Path) -> Result<Vec<String>> {
         }
     }
     Ok(names)
+}
+
+/// Whether an entry may be a picture. Where a link leads is seen when it is opened.
+fn is_plain_or_link(entry: &std::fs::DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_file() || kind.is_symlink())
 }
 
 impl Source for Pictures {

@@ -37,7 +37,7 @@ pub(super) struct BenchArgs {
     #[arg(long, default_value_t = 1.0)]
     width: f64,
     /// Threads; 0 takes as many as the machine has
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = super::threads::parse_threads)]
     threads: usize,
     /// Windows to time; the best one counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]

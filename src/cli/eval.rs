@@ -50,7 +50,7 @@ pub(super) struct EvalArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     neighbours: u16,
     /// Threads; 0 takes as many as the machine has
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = super::threads::parse_threads)]
     threads: usize,
     /// Print one line of JSON
     #[arg(long)]

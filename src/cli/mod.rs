@@ -24,6 +24,7 @@ mod generate;
 mod inspect;
 mod inspect_encoder;
 mod inspect_window;
+mod logging;
 mod model;
 mod plain;
 mod plot;
@@ -32,6 +33,7 @@ mod report;
 mod run;
 mod self_check;
 mod status;
+mod threads;
 mod train;
 
 /// Learns visual categories from a head camera, on the device, without labels.
@@ -111,7 +113,7 @@ fn definition() -> clap::Command {
 
 /// Parses the command line, runs the command and returns the process exit code.
 pub fn main() -> ExitCode {
-    start_log();
+    logging::init();
     let cli = Cli::from_arg_matches(&definition().get_matches()).unwrap_or_else(|error| error.exit());
     let outcome = run(cli);
     match outcome {
@@ -122,15 +124,6 @@ pub fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
-}
-
-/// The log on standard error: a person's terminal has no use for times and module names.
-fn start_log() {
-    let mut log = env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info"));
-    if std::io::stderr().is_terminal() {
-        log.format_timestamp(None).format_target(false);
-    }
-    log.init();
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {

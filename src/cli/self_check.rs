@@ -5,6 +5,7 @@
 //! plain loops in f64; an update; the settings file; and that the recording which lies in the data folder can be gone on
 //! with. Exit code 0 means good; 1 or 2, bad.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,8 +20,9 @@ use crate::encoder::stepwise::StepwiseEncoder;
 use crate::encoder::{Fused, NormMode, TrainingEncoder, TrainingOptions};
 use crate::learner::update::Learner;
 use crate::random::{Purpose, Random};
+use crate::run::checkpoint;
 use crate::run::plan::Remembered;
-use crate::storage::{CheckpointStore, OsFilesystem, write_atomically};
+use crate::storage::{CheckpointStore, Faulty, OsFilesystem, write_atomically};
 use crate::{Error, Result};
 
 #[derive(Debug, Subcommand)]
@@ -34,7 +36,7 @@ pub(super) struct CheckArgs {
     /// Settings file that must be valid
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Folder that must be writable, and whose newest checkpoint must be readable
+    /// Folder that must be writable, or full, and that must hold a checkpoint that can be gone on from, if it holds any
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -125,19 +127,38 @@ fn update(settings: &Settings) -> Result<f64> {
     }
 }
 
-/// Whether the folder can be written to, and the recording in it be gone on with.
+/// Whether the folder can be written to, and the recording in it be gone on with. Nothing in it is changed.
 fn recording(data: &Path) -> Result<String> {
     let file = data.join("self-check");
-    write_atomically(&OsFilesystem, &file, b"self check")
-        .and_then(|()| std::fs::remove_file(&file))
-        .map_err(|error| Error::io(data, error))?;
+    let written =
+        write_atomically(&OsFilesystem, &file, b"self check").and_then(|()| std::fs::remove_file(&file));
+    let place = match written {
+        Ok(()) => format!("{} is writable", data.display()),
+        // No binary can help that: the recording starts all the same, in the room that is held back for it.
+        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            log::warn!("{}: {error}: make room", data.display());
+            format!("{} is full", data.display())
+        }
+        Err(error) => return Err(Error::io(data, error)),
+    };
     let Some(remembered) = Remembered::read(&OsFilesystem, data)? else {
-        return Ok(format!("{} is writable and holds no recording yet", data.display()));
+        return Ok(format!("{place} and holds no recording yet"));
     };
-    let store = CheckpointStore::open(Arc::new(OsFilesystem), &data.join("checkpoints"))?;
-    let Some(newest) = store.list()?.into_iter().next() else {
-        return Ok(format!("{} is writable; its recording has no checkpoint yet", data.display()));
-    };
-    crate::run::checkpoint::decode(&newest.path, &store.load(&newest)?, &remembered.settings.plan()?)?;
-    Ok(format!("{} is writable, its newest checkpoint readable", data.display()))
+    let dir = data.join("checkpoints");
+    if !dir.is_dir() {
+        return Ok(format!("{place}; its recording has no checkpoint yet"));
+    }
+    let settings = &remembered.settings;
+    let store = CheckpointStore::open(Arc::new(OsFilesystem), &dir)?;
+    let newest = store.list()?.into_iter().next().map(|newest| newest.number);
+    match checkpoint::newest(&store, Faulty::Leave, &settings.plan()?, settings.slots)? {
+        None => Ok(format!("{place}; its recording has no checkpoint yet")),
+        Some((used, _)) if Some(used.number) == newest => {
+            Ok(format!("{place}, its newest checkpoint readable"))
+        }
+        Some((used, _)) => Ok(format!(
+            "{place}; its newest checkpoint is not readable, checkpoint {} before it is",
+            used.number
+        )),
+    }
 }

@@ -72,7 +72,11 @@ pub(super) fn for_people(answer: &Value) -> String {
         _ => None,
     };
     let free = answer["free_bytes"].as_u64().map(|free| format!("{} free", words::bytes(free)));
-    line("disk", &[free, level, Some(format!("safe up to record {}", whole("durable_seq")))]);
+    let trouble = answer["disk_trouble"].as_str().map(|what| {
+        let lasting = words::duration(number("disk_trouble_s").unwrap_or_default());
+        format!("IN TROUBLE for {lasting} ({})", plain(what))
+    });
+    line("disk", &[trouble, free, level, Some(format!("safe up to record {}", whole("durable_seq")))]);
     line(
         "machine",
         &[
@@ -114,11 +118,14 @@ mod tests {
         answer["paused"] = json!(true);
         answer["camera_present"] = json!(false);
         answer["disk"] = json!("low");
+        (answer["disk_trouble"], answer["disk_trouble_s"]) = (json!("No space left"), json!(90));
         let words = for_people(&answer);
         assert!(
             words.contains("paused, started 1 h 2 min ago")
                 && words.contains("LOST")
                 && words.contains("LOW")
+                && words.contains("IN TROUBLE for 1 min 30 s (No space left)"),
+            "{words}"
         );
         // An older recording knows less.
         assert!(!for_people(&json!({ "device": "x" })).contains("null"));

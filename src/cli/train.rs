@@ -72,7 +72,7 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "DIGIT", value_parser = clap::value_parser!(u8).range(0..=9))]
     digit: Option<u8>,
     /// Threads; 0 takes as many as the machine has
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = super::threads::parse_threads)]
     threads: usize,
     /// Where the encoder trains
     #[arg(long, value_enum, default_value = "auto")]

@@ -1,6 +1,7 @@
 //! Settings in TOML: read over a preset, written whole.
 
 use std::fmt::Write;
+use std::io::Read;
 use std::path::Path;
 
 use toml::de::DeTable;
@@ -9,6 +10,9 @@ use toml::{Table, Value};
 use super::presets::Preset;
 use super::settings::{KEYS, Key, Settings};
 use crate::{Error, Result};
+
+/// No settings file comes near this.
+const LARGEST: u64 = 1 << 20;
 
 impl Settings {
     /// The settings of a preset and a settings file, either of which may be left out. Keys that the file does not hold
@@ -34,10 +38,7 @@ impl Settings {
             adjust(&mut settings);
             return Ok(settings);
         };
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Error::io(path, error)
-                .expecting("a settings file; `oupn-edge config show` prints one to start from")
-        })?;
+        let text = read_text(path)?;
         Self::parse(&text, &path.display().to_string(), preset, adjust)
     }
 
@@ -159,6 +160,24 @@ fn accept(key: &str, value: &Value) -> Result<()> {
     }
     let shown = if value.is_table() { "a table".to_owned() } else { value.to_string() };
     Err(Error::input(format!("{key} = {shown} is not valid: it must be {}", known.limits)))
+}
+
+/// The text of a settings file. Something else, such as a picture, is the caller's slip and not the system's.
+fn read_text(path: &Path) -> Result<String> {
+    let fault =
+        |what: &str| Error::input(format!("{}: {what}; a settings file is text (TOML)", path.display()));
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| {
+        Error::io(path, error).expecting("a settings file; `oupn-edge config show` prints one to start from")
+    })?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(fault("this is a folder"));
+    }
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(fault("too large for a settings file"));
+    }
+    String::from_utf8(bytes).map_err(|_| fault("this is no text"))
 }
 
 /// The line of a byte, counted from 1.

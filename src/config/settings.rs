@@ -14,6 +14,9 @@ use crate::streams::Reduction;
 use crate::views::{Augmentation, Pairing};
 use crate::{Error, Result};
 
+/// The most that a window's images may take: what a Jetson with 8 GB has to spare.
+const LARGEST_WINDOW: u64 = 4_000_000_000;
+
 /// Which network encodes a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EncoderKind {
@@ -241,7 +244,30 @@ impl Settings {
                 self.image_channels
             )));
         }
+        let bytes = self.window_bytes();
+        if bytes > LARGEST_WINDOW {
+            return Err(Error::input(format!(
+                "window = {} images of {} x {} pixels take {:.1} GB with their views, more than the {} GB that are allowed: \
+                 lower window, second_views or the image's size",
+                self.window,
+                self.image_height,
+                self.image_width,
+                bytes as f64 / 1e9,
+                LARGEST_WINDOW / 1_000_000_000
+            )));
+        }
         self.augmentation.recipe().check(self.image_channels)?;
         self.plan().map(drop)
+    }
+
+    /// What the images of a window take in memory: each as bytes with its companion, half a window more of them in waiting,
+    /// and each view as 32-bit numbers.
+    fn window_bytes(&self) -> u64 {
+        let wide = |value: usize| value as u64;
+        let image = wide(self.image_height)
+            .saturating_mul(wide(self.image_width))
+            .saturating_mul(wide(self.image_channels));
+        let views = wide(self.second_views).saturating_add(1);
+        image.saturating_mul(wide(self.window)).saturating_mul(views.saturating_mul(4).saturating_add(3))
     }
 }

@@ -66,6 +66,18 @@ pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
     text.maybe("resident_bytes", "What the process holds.", health.resident_bytes);
     text.maybe("memory_available_bytes", "What the machine has left.", health.available_bytes);
     text.maybe("gpu_load_ratio", "The GPU's load.", health.gpu_load);
+    text.plain(
+        "disk_trouble",
+        "gauge",
+        "1 while the trace or checkpoints cannot be written.",
+        u8::from(now.disk_trouble.is_some()),
+    );
+    text.plain(
+        "disk_trouble_seconds",
+        "gauge",
+        "For how long that has been so; 0 if all is well.",
+        now.disk_trouble.as_ref().map_or(0, |trouble| trouble.since.elapsed().as_secs()),
+    );
     text.plain("trace_durable_seq", "gauge", "Everything up to this record is on the disk.", now.durable_seq);
     text.plain("pages", "gauge", "Pages that are open.", watchers);
     text.0

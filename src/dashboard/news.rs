@@ -141,6 +141,9 @@ fn piece(status: &Status, told: &mut Told) -> Bytes {
         if now.ribbon.back().is_none_or(|newest| Some(newest.frame) < told.frame) {
             told.frame = None;
         }
+        if now.lessons.back().is_none_or(|newest| Some(newest.update) < told.update) {
+            told.update = None;
+        }
         (gained(now, told), now.ribbon.len())
     });
     let picture = snapshot.newest.as_ref().map(|seen| &seen.picture);
@@ -201,6 +204,7 @@ fn gained(now: &Snapshot, told: &Told) -> Snapshot {
         gallery: now.gallery.clone(),
         health: now.health.clone(),
         disk: now.disk,
+        disk_trouble: now.disk_trouble.clone(),
         durable_seq: now.durable_seq,
         latency_counts: now.latency_counts,
         latency_sum_ms: now.latency_sum_ms,

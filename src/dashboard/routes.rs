@@ -77,9 +77,11 @@ async fn status(State(shared): State<Shared>) -> Response {
 }
 
 async fn healthz(State(shared): State<Shared>) -> Response {
-    let (state, frames) = shared.status.look(|now| (state::state(now), now.frames));
-    let code = if state == "no_camera" { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    (code, Json(json!({"state": state, "frames": frames}))).into_response()
+    let (state, frames, trouble) =
+        shared.status.look(|now| (state::state(now), now.frames, state::trouble(now)));
+    let healthy = state != "no_camera" && trouble.is_none();
+    let code = if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(json!({"state": state, "frames": frames, "disk_trouble": trouble}))).into_response()
 }
 
 async fn prometheus(State(shared): State<Shared>) -> Response {

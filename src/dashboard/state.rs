@@ -54,6 +54,7 @@ pub(super) fn now(snapshot: &Snapshot) -> Value {
         "collapsed": snapshot.collapsed,
         "health": snapshot.health,
         "disk": snapshot.disk,
+        "disk_trouble": trouble(snapshot),
         "durable_seq": snapshot.durable_seq,
         "latency_p95_ms": latency_quantile(snapshot, 0.95),
         "gallery": snapshot.gallery.iter().map(|k| json!([k.category, k.frames, k.last_frame])).collect::<Vec<_>>(),
@@ -67,6 +68,12 @@ pub(super) fn state(snapshot: &Snapshot) -> &'static str {
         (false, true) => "recording",
         (false, false) => "no_camera",
     }
+}
+
+/// What is wrong with the disk, and for how long it has been.
+pub(super) fn trouble(snapshot: &Snapshot) -> Option<Value> {
+    let trouble = snapshot.disk_trouble.as_ref()?;
+    Some(json!({ "what": trouble.what, "seconds": trouble.since.elapsed().as_secs() }))
 }
 
 /// Everything: the numbers of now, the ribbon and the learning curves.

@@ -583,3 +583,21 @@ fn silent_strangers_shut_nobody_out() {
     assert!(events.any(|line| line.contains("\"newest\":{")), "a page that was let in stays");
     drop(silent);
 }
+
+#[test]
+fn trouble_with_the_disk_is_told_everywhere() {
+    let scene = local();
+    assert_eq!(scene.get("/healthz", &[]).code, 200);
+    assert!(scene.get("/metrics", &[]).body.contains("\noupn_edge_disk_trouble 0\n"));
+    scene.status.change(|now| {
+        let since = std::time::Instant::now();
+        now.disk_trouble =
+            Some(crate::trace::DiskTrouble { what: "Read-only file system".to_owned(), since });
+    });
+    let health = scene.get("/healthz", &[]);
+    assert_eq!((health.code, health.body.contains("Read-only file system")), (503, true), "{}", health.body);
+    assert!(scene.get("/metrics", &[]).body.contains("\noupn_edge_disk_trouble 1\n"));
+    let state: Value = serde_json::from_str(&scene.get("/api/status", &[]).body).unwrap();
+    assert_eq!(state["disk_trouble"]["what"], "Read-only file system");
+    assert_eq!(state["disk_trouble"]["seconds"], 0);
+}

@@ -6,6 +6,7 @@ use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
+use super::contained::contained;
 use super::fit::LARGEST_SIDE;
 use super::{PixelFormat, yuv};
 use crate::{Error, Result};
@@ -33,6 +34,10 @@ impl Layout {
     ///
     /// The bytes are fewer than the picture needs, are no JPEG picture, or are one of another size.
     pub fn decode(&self, bytes: &[u8], rgb: &mut Vec<u8>) -> Result<()> {
+        contained(|| self.decode_bare(bytes, rgb))
+    }
+
+    fn decode_bare(&self, bytes: &[u8], rgb: &mut Vec<u8>) -> Result<()> {
         let Self { format, width, height, stride } = *self;
         if !(1..=LARGEST_SIDE).contains(&width) || !(1..=LARGEST_SIDE).contains(&height) {
             return Err(Error::input(format!("a frame cannot have {width}x{height} pixels")));
@@ -125,6 +130,10 @@ fn with_huffman_tables(bytes: &[u8]) -> Option<Vec<u8>> {
 ///
 /// It is neither, is damaged or cut off, or is absurdly large.
 pub(crate) fn picture(bytes: &[u8], rgb: &mut Vec<u8>) -> Result<(usize, usize)> {
+    contained(|| picture_bare(bytes, rgb))
+}
+
+fn picture_bare(bytes: &[u8], rgb: &mut Vec<u8>) -> Result<(usize, usize)> {
     let bad = |error: &dyn std::fmt::Display| Error::input(format!("not a readable picture: {error}"));
     let mut reader =
         image::ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|error| bad(&error))?;

@@ -3,6 +3,7 @@
 //! Everything here takes bytes as a driver or a file left them: short, torn and absurd buffers are answered with an error,
 //! never with a panic, and no header can ask for more memory than the largest picture needs.
 
+mod contained;
 mod decode;
 mod fit;
 mod format;

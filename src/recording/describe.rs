@@ -51,6 +51,7 @@ pub fn describe(record: &Record) -> String {
             };
             format!("recording ends, {reason}{}", detail(&stop.detail))
         }
+        Record::Pause(pause) if pause.by == "restart" => "still paused after the restart".to_owned(),
         Record::Pause(pause) => format!("paused by {}", pause.by),
         Record::Resume(resume) => format!("resumed by {} after {:.0} s", resume.by, resume.paused_s),
         Record::Camera(camera) => {

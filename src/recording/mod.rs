@@ -183,6 +183,11 @@ impl Missing {
             }
         };
         fault(summary.damaged_lines, "damaged line was passed over", "damaged lines were passed over");
+        fault(
+            summary.newer_segments,
+            "segment was written by a newer version of this program, and only that one can read it",
+            "segments were written by a newer version of this program, and only that one can read them",
+        );
         let gone = unexplained(summary);
         fault(
             summary.missing,

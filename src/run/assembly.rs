@@ -2,15 +2,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::anchor::Anchor;
 use super::calibration::Calibrator;
 use super::checkpoint::{self, Keeper, Restored};
 use super::feed::{Feed, Recording as Tape};
 use super::learning::{LearnerThread, Pupil, Student};
 use super::live::LivePath;
+use super::liveness::Liveness;
 use super::machine::Machine;
 use super::pace::StridePace;
+use super::paused;
 use super::plan::{Remembered, RunPlan};
 use super::recording::{Counts, Ended, Recording, Terms};
 use super::ring::{Ring, Sample};
@@ -32,14 +35,14 @@ use crate::learner::saved;
 use crate::learner::update::{Learner, LearnerState};
 use crate::memory::{Control, LiveMemory, Prototypes};
 use crate::storage::{
-    CheckpointStore, Filesystem, FolderLock, OsFilesystem, create_private_folder, make_private,
+    CheckpointStore, Faulty, Filesystem, FolderLock, OsFilesystem, create_private_folder, make_private,
 };
-use crate::trace::{self, Reader, Record, TraceSettings, TraceWriter};
+use crate::trace::{self, Record, TraceSettings, TraceWriter};
 use crate::views::Pairing;
 use crate::{Error, Result};
 
 /// How long closing the trace may take.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
+const CLOSE_PATIENCE: Duration = Duration::from_secs(20);
 
 /// A run that is ready to go. Dropping it lets go of everything.
 #[derive(Debug)]
@@ -99,24 +102,18 @@ impl Run {
             if let Err(error) = thumbnails::forget(data, pending) {
                 log::error!("not everything was forgotten: {error}");
             }
-            let removed = writer.finish_forget()?;
+            let removed = writer.remove_forgotten()?;
             log::info!("a forget that had been interrupted was finished: {removed} records");
         }
+        // Where it was when it was asked to forget; what it saw before is not to be seen again.
+        let forgot_at = recovery.pending_forget.and_then(|pending| pending.place);
 
         let before = Remembered::read(&*fs, data)?;
-        let found = store.load_newest()?;
-        let restored = match &found {
-            Some((checkpoint, bytes)) => {
-                let restored = checkpoint::decode(&checkpoint.path, bytes, &network)?;
-                saved::check_slots(&restored.learner, plan.settings.slots)?;
-                Some(restored)
-            }
-            None => None,
-        };
+        let found = checkpoint::newest(&store, Faulty::PutAside, &network, plan.settings.slots)?;
         let resumed_from = found.as_ref().and_then(|(checkpoint, _)| {
             checkpoint.path.file_name().map(|name| name.to_string_lossy().into_owned())
         });
-        drop(found);
+        let restored = found.map(|(_, restored)| restored);
         // A recording goes on with its own weights: the file that they once came from may be gone.
         let start = match &restored {
             Some(restored) => Start::of(restored),
@@ -147,6 +144,8 @@ impl Run {
         let same_source = before.is_none_or(|before| before.camera == plan.camera)
             && header.as_ref().is_none_or(|header| header.camera == plan.camera);
         let place = header.as_ref().filter(|_| same_source).map_or(0, |header| header.next_sequence);
+        let place = forgot_at.filter(|_| same_source).map_or(place, |forgot| place.max(forgot.sequence));
+        let mut used = restored.as_ref().map(|restored| restored.live.used).unwrap_or_default();
         let mut feed = open_feed(plan, &camera, place)?;
         let reads_on = same_source && feed.recording().is_some();
         let mut window = Vec::new();
@@ -171,11 +170,19 @@ impl Run {
                 }
             }
         }
+        let (frames, categories) = trace::numbers_after(&*fs, &data.join("trace"), used.seq)?;
+        used.frames = used.frames.max(frames);
+        used.categories = used.categories.max(categories);
+        if let Some(forgot) = forgot_at {
+            next_frame = next_frame.max(forgot.frame);
+            live.memory = with_next_id(&live.memory, forgot.category)?;
+            sampler.restart();
+            window.clear();
+        }
         if !reads_on {
             // Neither a camera nor another source goes back: numbers that the trace has seen are not given again.
-            let (frames, categories) = numbers_used(&fs, &data.join("trace"))?;
-            next_frame = next_frame.max(frames);
-            live.memory = with_next_id(&live.memory, categories)?;
+            next_frame = next_frame.max(used.frames);
+            live.memory = with_next_id(&live.memory, used.categories)?;
         }
         if window.last().is_some_and(|last| last.frame + 1 == next_frame) {
             window.into_iter().for_each(|sample| ring.push(sample));
@@ -213,8 +220,19 @@ impl Run {
             detail: Some(feed.describe()),
             away_s: None,
         }));
+        counts.forget_to_end = recovery.pending_forget.is_some();
+        let paused = paused::is_set(&*fs, data);
+        if paused {
+            counts.paused_since = Some(Instant::now());
+            writer.record(Record::Pause(trace::Pause { by: "restart".to_owned() }));
+            log::warn!(
+                "the recording is still paused: nothing is looked at until `oupn-edge resume --data {}`",
+                data.display()
+            );
+        }
         let now = clock.now();
         status.change(|snapshot| {
+            snapshot.paused = paused;
             snapshot.device.clone_from(&plan.device_name);
             snapshot.data.clone_from(data);
             snapshot.started = Some(now);
@@ -259,6 +277,10 @@ impl Run {
             clock,
             thumbnails,
             next_frame,
+            used,
+            liveness: Liveness::new(Instant::now()),
+            anchors: vec![Anchor::of(lock.path().to_path_buf())?, Anchor::of(data.join("trace"))?],
+            newer_trace: recovery.newer_segments > 0,
             counts,
         };
         Ok(Self { recording, writer, status, requests, _socket: socket, _lock: lock })
@@ -267,8 +289,16 @@ impl Run {
     /// Runs until something ends it.
     pub fn run(self) -> Result<Ended> {
         let ended = self.recording.run();
-        self.writer.close(CLOSE_PATIENCE)?;
-        ended
+        match (ended, self.writer.close(CLOSE_PATIENCE)) {
+            (Ok(ended), closed) => closed.map(|()| ended),
+            // What ended the run is the first thing to know.
+            (Err(error), closed) => {
+                if let Err(closing) = closed {
+                    log::error!("{closing}");
+                }
+                Err(error)
+            }
+        }
     }
 }
 
@@ -379,22 +409,6 @@ fn read_again(
             Ok(Sample { frame, sequence, pixels, companion })
         })
         .collect()
-}
-
-/// The next frame and category that no record has used. A part that cannot be read must not keep the recording from going on.
-fn numbers_used(fs: &Arc<dyn Filesystem>, trace: &Path) -> Result<(u64, u64)> {
-    let (mut frames, mut categories) = (0, 0);
-    for entry in Reader::open(Arc::clone(fs), trace)? {
-        match entry.map(|entry| entry.record) {
-            Ok(Record::Frame(frame)) => {
-                frames = frames.max(frame.frame.saturating_add(1));
-                categories = categories.max(frame.category.saturating_add(1));
-            }
-            Ok(_) => {}
-            Err(error) => log::warn!("{error}: this part of the trace cannot be read"),
-        }
-    }
-    Ok((frames, categories))
 }
 
 /// The same memory, whose next category has at least this number.

@@ -2,7 +2,12 @@
 //!
 //! Beside the learner's own tensors ([`crate::learner::saved`]) the file has `live.prototypes` and `live.counts`, the
 //! memory of the live path; `live.calibration`, the first embeddings while β is still being calibrated; and in its
-//! header `format`, `card` (the model's), `settings` (TOML), and `live`: counters, ids and places as JSON ([`LiveHeader`]).
+//! header `format`, `card` (the model's), `settings` (TOML), `live`: counters, ids and places as JSON ([`LiveHeader`]), and
+//! `trace`: the numbers that the trace had used by then ([`NumbersUsed`]), so that a restart need not read it from its beginning.
+//!
+//! **Versions.** A checkpoint of a newer format (a higher number in `format`) is left alone and an older one used. A new format
+//! gets file names of its own, with another word than `checkpoint-`, so that the program before it goes on with its own
+//! checkpoints, which the new program neither counts nor removes.
 //!
 //! **Pixels.** The window's frames are what learning continues from, but no picture is written unless asked for. Of a
 //! source that can be read again (a folder, an archive, the built-in world) the file names the frames and a resumed run
@@ -23,7 +28,7 @@ use crate::encoder::{ModelCard, Plan};
 use crate::learner::saved;
 use crate::learner::update::LearnerState;
 use crate::memory::{Control, LiveMemory};
-use crate::storage::{CheckpointStore, Keep, Mark};
+use crate::storage::{Checkpoint, CheckpointStore, Faulty, Keep, Mark, Unusable};
 use crate::tensors::{Tensor, TensorFile, serialize_with_pixels};
 use crate::trace::{self, DiskLevel, Recorder};
 use crate::{Error, Result};
@@ -31,14 +36,31 @@ use crate::{Error, Result};
 /// The version of the file's format: header entry `format`.
 const FORMAT: &str = "oupn-edge checkpoint 1";
 
+/// What `format` begins with, and the version that follows it.
+const FORMAT_NAME: &str = "oupn-edge checkpoint ";
+const FORMAT_VERSION: u32 = 1;
+
 /// How long a checkpoint waits for the trace to reach the disk.
 const TRACE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The numbers that the trace has given away, up to a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumbersUsed {
+    /// Records up to this number are covered by the two others.
+    pub seq: u64,
+    /// The next frame number that no record has.
+    pub frames: u64,
+    /// The next category that no record has.
+    pub categories: u64,
+}
 
 /// What the live path puts into a checkpoint.
 #[derive(Clone, Debug)]
 pub struct LivePart {
     /// Counters, places and times.
     pub header: LiveHeader,
+    /// What the trace has used.
+    pub used: NumbersUsed,
     /// The live memory.
     pub memory: LiveMemory,
     /// 1/τ, β, γ as the live path uses them.
@@ -132,6 +154,9 @@ impl Keeper {
     }
 
     fn try_save(&self, live: &LivePart, learner: &LearnerState) -> Result<(String, u64)> {
+        if let Some(trouble) = self.recorder.trouble() {
+            return Err(Error::Device(format!("the disk is in trouble: {}", trouble.what)));
+        }
         let keep = match self.recorder.disk_level() {
             DiskLevel::Critical => {
                 return Err(Error::Device("the disk is nearly full: only the trace is written".into()));
@@ -139,7 +164,7 @@ impl Keeper {
             DiskLevel::Low => Keep::LastTwo,
             _ => Keep::LastTwoAndOlder,
         };
-        let trace_seq = self.recorder.flush(TRACE_PATIENCE)?;
+        let trace_seq = self.recorder.flush_unless_trouble(TRACE_PATIENCE)?;
         let bytes = encode(live, learner, &self.settings, &self.card)?;
         let running = Duration::from_secs(live.header.running_s);
         let saved = self.store.save(Mark { trace_seq, running }, &bytes, keep)?;
@@ -167,6 +192,7 @@ pub fn encode(live: &LivePart, learner: &LearnerState, settings: &str, card: &st
     header.insert("settings".to_owned(), settings.to_owned());
     header.insert("card".to_owned(), card.to_owned());
     header.insert("live".to_owned(), json(serde_json::to_string(&live.header))?);
+    header.insert("trace".to_owned(), json(serde_json::to_string(&live.used))?);
     header.insert("live.control".to_owned(), json(serde_json::to_string(&[inv_tau, beta, gamma]))?);
     let pixels = if live.keep_window { stored_pixels(&live.samples) } else { BTreeMap::new() };
     serialize_with_pixels(&tensors, &pixels, header)
@@ -188,6 +214,39 @@ fn stored_pixels(samples: &[Sample]) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> 
     ])
 }
 
+/// The newest checkpoint that can be gone on with: whole, of a format that is known, of the network of `plan` and with so many slots.
+/// Others are passed over.
+///
+/// # Errors
+/// If there are checkpoints, but none that can be used.
+pub fn newest(
+    store: &CheckpointStore,
+    faulty: Faulty,
+    plan: &Plan,
+    slots: usize,
+) -> Result<Option<(Checkpoint, Restored)>> {
+    store.newest_usable(faulty, |checkpoint, bytes| {
+        let restored = decode(&checkpoint.path, &bytes, plan).and_then(|restored| {
+            saved::check_slots(&restored.learner, slots)?;
+            Ok(restored)
+        });
+        restored.map_err(|error| match is_newer(&bytes) {
+            true => Unusable::Newer(error),
+            false => Unusable::Nonsense(error),
+        })
+    })
+}
+
+/// Whether a file says of itself that it is of a later version of the format.
+fn is_newer(bytes: &[u8]) -> bool {
+    let header = safetensors::SafeTensors::read_metadata(bytes).ok();
+    let version = header.and_then(|(_, header)| {
+        let format = header.metadata().as_ref()?.get("format")?;
+        format.strip_prefix(FORMAT_NAME)?.parse::<u32>().ok()
+    });
+    version.is_some_and(|version| version > FORMAT_VERSION)
+}
+
 /// Reads a checkpoint of the network of `plan`; `path` is used in messages only.
 pub fn decode(path: &Path, bytes: &[u8], plan: &Plan) -> Result<Restored> {
     let file = TensorFile::parse(path, bytes)?;
@@ -199,6 +258,11 @@ pub fn decode(path: &Path, bytes: &[u8], plan: &Plan) -> Result<Restored> {
         }
     }
     let header: LiveHeader = file.setting("live")?;
+    // Checkpoints of before did not have it: then the trace is read from its beginning.
+    let used = match file.metadata().contains_key("trace") {
+        true => file.setting("trace")?,
+        false => NumbersUsed::default(),
+    };
     let [inv_tau, beta, gamma]: [f64; 3] = file.setting("live.control")?;
     let prototypes = saved::take_prototypes(&file, "live", plan.features)?;
     let memory = LiveMemory::from_parts(prototypes, header.ids.clone(), header.ages.clone(), header.next_id)
@@ -220,6 +284,7 @@ pub fn decode(path: &Path, bytes: &[u8], plan: &Plan) -> Result<Restored> {
         samples,
         keep_window,
         header,
+        used,
     };
     let card = file.metadata().get("card").ok_or_else(|| file.fault("it has no model card"))?;
     let card = ModelCard::parse(card, &format!("in {}", path.display()))?;

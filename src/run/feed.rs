@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::sampler::Sampler;
 use crate::Result;
-use crate::camera::{Capture, Counters, Event, Frame, Kind, Next, Source};
+use crate::camera::{Capture, Counters, Event, Frame, Kind, Life, Next, Source};
 
 /// The longest that a call waits, so that the loop hears requests and feeds the watchdog.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -155,6 +155,14 @@ impl Feed {
         match self {
             Self::Camera(capture) => capture.events().try_iter().collect(),
             Self::Recording(_) => Vec::new(),
+        }
+    }
+
+    /// Whether the camera's thread still runs; a recording is read by the caller's own.
+    pub fn life(&self) -> Life {
+        match self {
+            Self::Camera(capture) => capture.life(),
+            Self::Recording(_) => Life::Running,
         }
     }
 

@@ -22,6 +22,9 @@ use crate::trace;
 use crate::views::{Pairing, Pixels, Views};
 use crate::{Error, Result};
 
+/// How long dropping the learner waits for what is under way.
+const DROP_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A window to learn from.
 #[derive(Debug)]
 pub struct Lesson {
@@ -267,13 +270,24 @@ impl LearnerThread {
 
 impl Drop for LearnerThread {
     fn drop(&mut self) {
-        // The thread ends when the queue does; a lesson under way is finished first.
+        // The thread ends when the queue does, after what is under way. Who wanted that finished has waited for it already.
         self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            while self.reports.recv().is_ok() {}
-            if thread.join().is_err() {
-                log::error!("the learner's thread had failed");
+        let Some(thread) = self.thread.take() else { return };
+        let patience = Instant::now() + DROP_PATIENCE;
+        loop {
+            let left = patience.saturating_duration_since(Instant::now());
+            match self.reports.recv_timeout(left) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return log::warn!(
+                        "learning does not come to an end; it is left to end with the program"
+                    );
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
             }
+        }
+        if thread.join().is_err() {
+            log::error!("the learner's thread had failed");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The loop's side of learning: windows handed over when they are due, results taken up and recorded.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::learning::{Job, Learned, Lesson, Report};
 use super::recording::Recording;
 use crate::Error;
 use crate::learner::update::Refusal;
-use crate::trace::{self, Record, SkipReason};
+use crate::trace::{self, DiskTrouble, Record, SkipReason};
 
 /// Below this spread of the embeddings they count as collapsed; 1 means that they point everywhere alike.
 const COLLAPSE_LIMIT: f32 = 0.02;
@@ -80,9 +80,7 @@ impl Recording {
                     self.skip(self.next_frame.saturating_sub(1), SkipReason::Failed, f32::NAN, f32::NAN);
                 }
             },
-            Report::Saved(record) => {
-                self.recorder.record(Record::Checkpoint(record));
-            }
+            Report::Saved(record) => self.note_checkpoint(record),
             Report::Restored(Ok(publication)) => {
                 if let Err(error) = self.live.take_up(publication) {
                     log::error!("{error}");
@@ -92,6 +90,22 @@ impl Recording {
         }
         let since = self.learner.busy_since();
         self.status.change(|now| now.learning_since = since);
+    }
+
+    fn note_checkpoint(&mut self, record: trace::Checkpoint) {
+        let since = self.counts.checkpoint_trouble.take().map_or_else(Instant::now, |before| before.since);
+        self.counts.checkpoint_trouble = record
+            .error
+            .as_ref()
+            .map(|error| DiskTrouble { what: format!("no checkpoint could be written: {error}"), since });
+        // A checkpoint that knows nothing of what was forgotten is there: from now on no restart can bring it back.
+        if record.error.is_none() && self.counts.forget_to_end {
+            match self.recorder.end_forget() {
+                Ok(()) => self.counts.forget_to_end = false,
+                Err(error) => log::warn!("{error}: the forget is ended with the next checkpoint"),
+            }
+        }
+        self.recorder.record(Record::Checkpoint(record));
     }
 
     #[allow(clippy::cast_possible_truncation)]

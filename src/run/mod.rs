@@ -8,11 +8,14 @@
 //!   ([`checkpoint`]);
 //! - *trace* ([`crate::trace`]) brings records to the disk; *socket* ([`socket`]) hears other programs.
 //!
-//! All queues between them are bounded, and the live path is the only one that changes the run's state.
+//! All queues between them are bounded, and the live path is the only one that changes the run's state. A thread that ends
+//! unexpectedly ends the run with an error, and the service manager's watchdog is fed only while pictures come or are known
+//! not to ([`liveness`]).
 //!
 //! # The data folder
 //! ```text
 //! lock           held while a recording runs
+//! paused         while it is paused, also over restarts
 //! run.toml       what the run was started with: `oupn-edge --data DIR` goes on from it
 //! trace/         the trace
 //! checkpoints/   the last checkpoints, and a thinning row of older ones for `forget`
@@ -26,6 +29,7 @@
 //! is that of a run that never stopped, bit for bit (on the CPU). A camera goes on with now: frames and categories get
 //! numbers that the trace has not seen yet.
 
+mod anchor;
 pub mod assembly;
 pub mod calibration;
 pub mod checkpoint;
@@ -33,8 +37,10 @@ pub mod feed;
 pub mod learning;
 mod lessons;
 pub mod live;
+pub mod liveness;
 pub mod machine;
 pub mod pace;
+mod paused;
 pub mod plan;
 mod progress;
 pub mod recording;
@@ -45,6 +51,7 @@ pub mod signals;
 pub mod socket;
 pub mod status;
 pub mod thumbnails;
+mod watch;
 mod wishes;
 
 #[cfg(test)]

@@ -156,24 +156,37 @@ impl Remembered {
         self.format.as_deref().map(str::parse).transpose()
     }
 
-    /// Writes the file, durably.
+    /// Writes the file, durably, if it does not say the same already: a start on a full disk needs no room for it.
     pub fn write(&self, fs: &dyn Filesystem, data: &Path) -> Result<()> {
         let path = data.join(NAME);
         let text = toml::to_string(self).map_err(|error| Error::input(format!("{NAME}: {error}")))?;
-        write_atomically(fs, &path, text.as_bytes()).map_err(|error| Error::io(&path, error))
+        let there = crate::storage::read_bounded(fs, &path, LARGEST);
+        if there.as_ref().is_ok_and(|there| there == text.as_bytes()) {
+            return Ok(());
+        }
+        match write_atomically(fs, &path, text.as_bytes()) {
+            // The recording is worth more than the memory of a flag.
+            Err(error) if there.is_ok() && is_full(&error) => {
+                log::warn!("{}: {error}: what this start changes is not remembered", path.display());
+                Ok(())
+            }
+            written => written.map_err(|error| Error::io(&path, error)),
+        }
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Preset;
-    use crate::storage::OsFilesystem;
+    use crate::storage::{OsFilesystem, Simulated};
 
-    #[test]
-    fn what_was_started_is_remembered_and_damage_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let remembered = Remembered {
+    fn remembered() -> Remembered {
+        Remembered {
             version: VERSION,
             camera: "rooms".into(),
             format: Some("YUYV".into()),
@@ -185,7 +198,29 @@ mod tests {
             model: None,
             name: Some("p07".into()),
             settings: Preset::Saycam.settings(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_full_disk_has_what_it_needs_for_another_start() {
+        let fs = Simulated::with_dir("/data");
+        let data = Path::new("/data");
+        fs.set_capacity(Some(0));
+        assert_eq!(remembered().write(&fs, data).unwrap_err().exit_code(), 1, "nothing is known yet");
+        fs.set_capacity(None);
+        remembered().write(&fs, data).unwrap();
+        let operations = fs.operations();
+        fs.set_capacity(Some(0));
+        remembered().write(&fs, data).unwrap();
+        assert_eq!(fs.operations(), operations, "the same again is not written");
+        Remembered { realtime: true, ..remembered() }.write(&fs, data).unwrap();
+        assert_eq!(Remembered::read(&fs, data).unwrap(), Some(remembered()));
+    }
+
+    #[test]
+    fn what_was_started_is_remembered_and_damage_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let remembered = remembered();
         assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), None);
         remembered.write(&OsFilesystem, folder.path()).unwrap();
         assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), Some(remembered));

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use super::checkpoint::{LiveHeader, LivePart};
+use super::anchor::Anchor;
+use super::checkpoint::{LiveHeader, LivePart, NumbersUsed};
 use super::feed::{Fed, Feed};
 use super::learning::{Job, LearnerThread};
 use super::live::LivePath;
+use super::liveness::Liveness;
 use super::machine::Machine;
 use super::pace::StridePace;
 use super::plan::RunPlan;
@@ -21,15 +23,19 @@ use super::score::Score;
 use super::signals::Signals;
 use super::status::{Picture, Request, Seen, Status};
 use super::thumbnails::Thumbnails;
-use crate::camera::{Event, Frame};
+use crate::camera::{Event, Frame, Life};
 use crate::device::clock::Clock;
 use crate::device::service::ServiceManager;
 use crate::storage::CheckpointStore;
-use crate::trace::{self, CameraState, DiskLevel, Record, Recorder, StopReason};
-use crate::{Error, Result, words};
+use crate::trace::{self, CameraState, DiskLevel, DiskTrouble, Record, Recorder, StopReason};
+use crate::{Error, Result};
 
-/// How long the end of a run, or of what it had learned, waits for a lesson and a checkpoint that are under way.
+/// How long the end of a run, or of what it had learned, waits for a lesson and a checkpoint that are under way. All of the end
+/// together must fit into the two minutes that the service manager gives it.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long the end waits for a disk that is in trouble.
+const TROUBLE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What decides when a run ends and how it goes about its work.
 #[derive(Clone, Debug)]
@@ -115,6 +121,14 @@ pub struct Recording {
     pub thumbnails: Option<Thumbnails>,
     /// The number of the next frame.
     pub next_frame: u64,
+    /// The numbers that the trace had used when this start began.
+    pub used: NumbersUsed,
+    /// Whether pictures come.
+    pub liveness: Liveness,
+    /// The files and folders that must stay where they are.
+    pub anchors: Vec<Anchor>,
+    /// Whether the trace has segments of a newer version of the program.
+    pub newer_trace: bool,
     /// What the loop counts.
     pub counts: Counts,
 }
@@ -139,6 +153,12 @@ pub struct Counts {
     pub(super) learner_gone: Option<String>,
     /// Pictures that a camera took before this time are not looked at.
     pub(super) not_before: u64,
+    /// Frames in a row whose embedding was not finite.
+    pub(super) not_finite: u32,
+    /// Why no checkpoint could be written, and since when.
+    pub(super) checkpoint_trouble: Option<DiskTrouble>,
+    /// A forget has removed what it must, and ends with the next checkpoint.
+    pub(super) forget_to_end: bool,
     pub(super) stop: bool,
     pub(super) ended: bool,
     pub(super) score: Score,
@@ -162,6 +182,9 @@ impl Default for Counts {
             calibrated: false,
             learner_gone: None,
             not_before: 0,
+            not_finite: 0,
+            checkpoint_trouble: None,
+            forget_to_end: false,
             stop: false,
             ended: false,
             score: Score::default(),
@@ -180,6 +203,9 @@ impl Recording {
     /// Runs until something ends it; the trace then says why.
     pub fn run(mut self) -> Result<Ended> {
         self.manager.ready();
+        if self.counts.forget_to_end {
+            self.save();
+        }
         let outcome = self.run_loop();
         self.manager.stopping();
         let (reason, detail) = match &outcome {
@@ -215,7 +241,7 @@ impl Recording {
     fn run_loop(&mut self) -> Result<StopReason> {
         let mut frame = Frame::default();
         loop {
-            self.manager.alive();
+            self.watch_threads()?;
             if let Some(reason) = self.reason_to_stop() {
                 return Ok(reason);
             }
@@ -226,7 +252,8 @@ impl Recording {
                 return Err(Error::Device(reason.clone()));
             }
             self.hear_camera();
-            self.look_at_machine();
+            self.look_at_machine()?;
+            self.watch_disk();
             if self.counts.paused_since.is_some() {
                 self.feed.pass();
                 continue;
@@ -282,13 +309,9 @@ impl Recording {
         }
         let recognised = match self.live.recognise(&pixels) {
             Ok(recognised) => recognised,
-            // Not the picture's fault that its embedding is not finite, but nothing can be said of it.
-            Err(error) => {
-                log::warn!("frame {}: {error}", self.next_frame);
-                self.counts.corrupt += 1;
-                return Ok(());
-            }
+            Err(error) => return self.note_not_finite(&error),
         };
+        self.counts.not_finite = 0;
         let at = self.clock.now();
         let mut record = trace::Frame::observed(self.next_frame, &recognised.observation);
         record.camera_sequence = Some(frame.sequence);
@@ -342,6 +365,7 @@ impl Recording {
 
     #[allow(clippy::cast_possible_truncation)]
     fn hear_camera(&mut self) {
+        self.counts.ended |= self.feed.life() == Life::Ended;
         for event in self.feed.events() {
             let away = |since: Option<Instant>| since.map(|since| since.elapsed().as_secs_f32());
             let (state, detail, away_s) = match event {
@@ -372,19 +396,16 @@ impl Recording {
         }
     }
 
-    fn look_at_machine(&mut self) {
-        let Some(health) = self.machine.look_if_due(&self.feed.counters(), &self.recorder) else { return };
+    fn look_at_machine(&mut self) -> Result<()> {
+        let Some(health) = self.machine.look_if_due(&self.feed.counters(), &self.recorder) else {
+            return Ok(());
+        };
+        self.watch_folder()?;
         if let Some(change) = self.pace.set_hot(self.machine.is_hot()) {
             self.recorder.record(Record::Stride(change));
         }
         let (counters, level) = (self.feed.counters(), self.recorder.disk_level());
-        let line = format!(
-            "{}, {}, {}",
-            words::frames(self.counts.frames),
-            words::categories(self.live.categories() as u64),
-            words::updates(self.counts.updates)
-        );
-        self.manager.status(&line);
+        self.tell_manager();
         self.status.change(|now| {
             now.feed.rate =
                 counters.frames.saturating_sub(now.feed.frames) as f32 / super::machine::EVERY.as_secs_f32();
@@ -394,11 +415,13 @@ impl Recording {
             now.health = health;
             now.disk = Some(level);
         });
+        Ok(())
     }
 
     fn checkpoint_if_due(&mut self) {
         let due = self.counts.last_checkpoint.elapsed() >= self.terms.checkpoint_every;
-        if due && self.counts.frames > self.counts.frames_at_checkpoint {
+        // While the disk fails it stays due: it is written as soon as the disk works again.
+        if due && self.counts.frames > self.counts.frames_at_checkpoint && self.recorder.trouble().is_none() {
             self.save();
         }
     }
@@ -444,6 +467,12 @@ impl Recording {
                 running_s: (self.terms.ran_before + self.counts.start.elapsed()).as_secs(),
                 camera: self.terms.camera.clone(),
             },
+            // Records that are durable by now tell of frames and categories below these.
+            used: NumbersUsed {
+                seq: self.recorder.durable_seq(),
+                frames: self.used.frames.max(self.next_frame),
+                categories: self.used.categories.max(memory.next_id()),
+            },
             memory: memory.clone(),
             control: self.live.control,
             calibrator: self.live.calibrator.clone(),
@@ -454,16 +483,28 @@ impl Recording {
 
     /// Waits for what is under way and writes the last checkpoint.
     fn finish(&mut self) -> Result<()> {
-        self.settle(END_PATIENCE);
-        if self.counts.frames > 0 && self.save() {
-            self.settle(END_PATIENCE);
+        let deadline = Instant::now() + END_PATIENCE;
+        self.settle_until(deadline);
+        if self.counts.frames > 0 && self.recorder.trouble().is_none() && self.save() {
+            self.settle_until(deadline);
         }
-        self.recorder.flush(END_PATIENCE).map(drop)
+        let begun = Instant::now();
+        loop {
+            self.manager.alive();
+            let Err(error) = self.recorder.flush(Duration::from_secs(1)) else { return Ok(()) };
+            let in_vain = self.recorder.trouble().is_some() && begun.elapsed() >= TROUBLE_PATIENCE;
+            if in_vain || self.recorder.has_died() || Instant::now() >= deadline {
+                return Err(error);
+            }
+        }
     }
 
     /// Waits until the learner has nothing under way.
     pub(super) fn settle(&mut self, patience: Duration) {
-        let deadline = Instant::now() + patience;
+        self.settle_until(Instant::now() + patience);
+    }
+
+    fn settle_until(&mut self, deadline: Instant) {
         while (self.learner.busy_since().is_some() || self.learner.is_saving())
             && self.counts.learner_gone.is_none()
             && Instant::now() < deadline

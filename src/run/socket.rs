@@ -193,6 +193,8 @@ pub fn describe(status: &Status) -> Value {
             "stride": now.stride,
             "collapsed": now.collapsed,
             "durable_seq": now.durable_seq,
+            "disk_trouble": now.disk_trouble.as_ref().map(|trouble| &trouble.what),
+            "disk_trouble_s": now.disk_trouble.as_ref().map(|trouble| trouble.since.elapsed().as_secs()),
             "camera_frames": now.feed.frames,
             "camera_missed": now.feed.missed,
             "camera_corrupt": now.feed.corrupt,

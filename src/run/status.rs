@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::device::clock::Stamp;
-use crate::trace::{self, DiskLevel};
+use crate::trace::{self, DiskLevel, DiskTrouble};
 use crate::{Error, Result};
 
 /// Frames that the ribbon remembers: more than an hour at one every 4 s.
@@ -140,6 +140,8 @@ pub struct Snapshot {
     pub health: trace::Health,
     /// The disk's room.
     pub disk: Option<DiskLevel>,
+    /// What is wrong with the disk, if anything is.
+    pub disk_trouble: Option<DiskTrouble>,
     /// Everything up to this number of the trace is on the disk.
     pub durable_seq: u64,
     /// Cells of the latency histogram, as [`LATENCY_BOUNDS_MS`] has them, and the rest.
@@ -198,6 +200,8 @@ impl Snapshot {
         self.newest = None;
         self.ribbon.clear();
         self.gallery.clear();
+        // A loss at a time tells what kind of time it was.
+        self.lessons.clear();
     }
 }
 
@@ -333,5 +337,26 @@ impl Requests {
             TrySendError::Full(_) => Error::Device("too many requests are waiting; try again".into()),
             TrySendError::Disconnected(_) => Error::Device("the recording has ended".into()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgetting_leaves_nothing_of_what_was_seen_or_learned() {
+        let mut snapshot = Snapshot::default();
+        let update: trace::Update = serde_json::from_value(serde_json::json!({
+            "update": 1, "frame": 5, "window": 6, "stride": 3, "mean_u_hat": 0.5, "categories": 2, "collapse": 0.5,
+            "losses": {"total": 1.0, "self": 0.5, "entropy": 0.25, "new": 0.25},
+            "gradient_norm": 1.0, "inv_tau": 10.0, "beta": -2.0, "gamma": 1.0, "learning_rate": 0.1, "seconds": 1.0,
+        }))
+        .unwrap();
+        snapshot.note_lesson(update);
+        assert_eq!(snapshot.lessons.len(), 1);
+        snapshot.forget_what_was_seen();
+        assert!(snapshot.lessons.is_empty() && snapshot.ribbon.is_empty() && snapshot.gallery.is_empty());
+        assert_eq!(snapshot.updates, 1, "how many there were is a count, as the trace has it");
     }
 }

@@ -1,5 +1,7 @@
 //! The run as a whole, with stand-ins where the real thing would hide what is to be seen.
 
+mod faults;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -190,6 +192,7 @@ fn checkpoint_bytes() -> (Vec<u8>, crate::encoder::Plan) {
             next_id: memory.next_id(),
             ..LiveHeader::default()
         },
+        used: super::checkpoint::NumbersUsed { seq: 9, frames: 5, categories: 1 },
         memory,
         control: settings.control(),
         calibrator: Some(Calibrator::with(network.features, embedding)),
@@ -207,6 +210,7 @@ fn a_checkpoint_comes_back_with_its_pixels() {
     assert_eq!(restored.live.samples[0].pixels[..], vec![7; network.image.len()]);
     assert_eq!(restored.live.samples[0].companion.as_ref().unwrap().0, 13);
     assert_eq!((restored.live.header.frame, restored.live.memory.next_id()), (5, 1));
+    assert_eq!((restored.live.used.seq, restored.live.used.frames), (9, 5));
     assert_eq!(restored.live.calibrator.unwrap().frames(), 1);
 }
 

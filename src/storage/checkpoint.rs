@@ -15,9 +15,16 @@
 //! Content that does not match its name's checksum is put aside as `….damaged` (the latest one is kept for whoever
 //! wants to know why) and the next older checkpoint is used, with a warning. A file that cannot be read at all is
 //! passed over and left alone: the fault may be the disk's and pass.
+//!
+//! # Content that this program cannot use
+//! The content may be whole and still make no sense to whoever decodes it ([`CheckpointStore::newest_usable`]). Then the next
+//! older checkpoint is used as well. If one is found, what could not be decoded is put aside like a damaged file. A file
+//! of a newer format ([`Unusable::Newer`]) stays where it is, for the program that wrote it, and takes no place among those
+//! that are kept. If no checkpoint at all can be used, nothing is touched: most likely the settings are at fault.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{Filesystem, Keep, read_bounded, remove_leftovers, retention, write_atomically};
@@ -49,18 +56,47 @@ pub struct Checkpoint {
     crc: u32,
 }
 
+/// Why a checkpoint whose checksum is right cannot be used.
+#[derive(Debug)]
+pub enum Unusable {
+    /// It is of a newer format than this program knows.
+    Newer(Error),
+    /// It makes no sense, or does not suit the settings.
+    Nonsense(Error),
+}
+
+impl Unusable {
+    /// What is wrong, in a sentence.
+    pub fn error(self) -> Error {
+        match self {
+            Self::Newer(error) | Self::Nonsense(error) => error,
+        }
+    }
+}
+
+/// What to do with checkpoints that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Faulty {
+    /// Put them aside, as the [module](self) says.
+    PutAside,
+    /// Leave them as they are: for those who only look.
+    Leave,
+}
+
 /// The folder of checkpoints.
 #[derive(Debug, Clone)]
 pub struct CheckpointStore {
     fs: Arc<dyn Filesystem>,
     dir: PathBuf,
+    /// Files of a newer format, as far as they were come across.
+    newer: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl CheckpointStore {
     /// Opens the folder, makes it if it is missing, and clears away what an interrupted save left.
     pub fn open(fs: Arc<dyn Filesystem>, dir: &Path) -> Result<Self> {
         fs.create_dir_all(dir).and_then(|()| remove_leftovers(&*fs, dir)).map_err(|e| Error::io(dir, e))?;
-        Ok(Self { fs, dir: dir.to_path_buf() })
+        Ok(Self { fs, dir: dir.to_path_buf(), newer: Arc::default() })
     }
 
     /// Saves a checkpoint, durable on return, then removes those that are no longer to be kept.
@@ -92,18 +128,57 @@ impl CheckpointStore {
 
     /// The newest checkpoint whose content is whole. Damaged ones are put aside with a warning.
     pub fn load_newest(&self) -> Result<Option<(Checkpoint, Vec<u8>)>> {
+        self.newest_usable(Faulty::PutAside, |_, bytes| Ok(bytes))
+    }
+
+    /// The newest checkpoint that is whole and that `decode` can make something of. What happens to the others is
+    /// described in the [module](self).
+    ///
+    /// # Errors
+    /// If there are whole checkpoints, but none that can be decoded: what is wrong with the newest.
+    pub fn newest_usable<T>(
+        &self,
+        faulty: Faulty,
+        mut decode: impl FnMut(&Checkpoint, Vec<u8>) -> Result<T, Unusable>,
+    ) -> Result<Option<(Checkpoint, T)>> {
+        let (mut nonsense, mut first_fault) = (Vec::new(), None);
         for checkpoint in self.list()? {
-            match self.load(&checkpoint) {
-                Ok(bytes) => return Ok(Some((checkpoint, bytes))),
+            let bytes = match self.load(&checkpoint) {
+                Ok(bytes) => bytes,
                 Err(error) => {
                     log::warn!("{error}: going back to the checkpoint before it");
-                    if matches!(error, Error::Input(_)) {
+                    if matches!(error, Error::Input(_)) && faulty == Faulty::PutAside {
                         self.put_aside(&checkpoint);
                     }
+                    continue;
+                }
+            };
+            let fault = match decode(&checkpoint, bytes) {
+                Ok(decoded) => {
+                    if faulty == Faulty::PutAside {
+                        nonsense.iter().for_each(|checkpoint| self.put_aside(checkpoint));
+                    }
+                    return Ok(Some((checkpoint, decoded)));
+                }
+                Err(fault) => fault,
+            };
+            match &fault {
+                Unusable::Newer(error) => {
+                    log::warn!("{error}: it is left alone, going back to the checkpoint before it");
+                    self.newer().insert(checkpoint.path);
+                }
+                Unusable::Nonsense(error) => {
+                    log::warn!("{error}: going back to the checkpoint before it");
+                    nonsense.push(checkpoint);
                 }
             }
+            first_fault.get_or_insert(fault.error());
         }
-        Ok(None)
+        first_fault.map_or(Ok(None), Err)
+    }
+
+    fn newer(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.newer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The content of one checkpoint. Damage is an [`Error::Input`], a failing disk an [`Error::Io`].
@@ -131,7 +206,8 @@ impl CheckpointStore {
 
     /// Removes the checkpoints that are no longer to be kept.
     pub fn thin_out(&self, keep: Keep) -> Result<()> {
-        let checkpoints = self.list()?;
+        let mut checkpoints = self.list()?;
+        checkpoints.retain(|checkpoint| !self.newer().contains(&checkpoint.path));
         let running: Vec<Duration> = checkpoints.iter().map(|checkpoint| checkpoint.mark.running).collect();
         for (checkpoint, stays) in checkpoints.iter().zip(retention::kept(&running, keep)) {
             if !stays {
@@ -142,7 +218,8 @@ impl CheckpointStore {
         Ok(())
     }
 
-    fn put_aside(&self, checkpoint: &Checkpoint) {
+    /// Puts a checkpoint aside as a damaged one: it is not used any more. A failure is logged.
+    pub fn put_aside(&self, checkpoint: &Checkpoint) {
         let Some(name) = checkpoint.path.file_name().and_then(|name| name.to_str()) else { return };
         let aside = format!("{name}{DAMAGED}");
         let moved = self.fs.rename(&checkpoint.path, &self.dir.join(&aside));
@@ -232,6 +309,64 @@ mod tests {
         assert_eq!(store.load(&store.list().unwrap()[1]).unwrap(), content(1));
     }
 
+    /// Reads what [`content`] writes, but for some numbers.
+    fn decode_but(newer: &[u64], nonsense: &[u64]) -> impl Fn(&Checkpoint, Vec<u8>) -> Result<u64, Unusable> {
+        move |checkpoint, bytes| {
+            assert_eq!(bytes, content(checkpoint.number));
+            let fault = || Error::input(format!("number {} cannot be read", checkpoint.number));
+            match checkpoint.number {
+                number if newer.contains(&number) => Err(Unusable::Newer(fault())),
+                number if nonsense.contains(&number) => Err(Unusable::Nonsense(fault())),
+                number => Ok(number),
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_falls_back_to_the_older_and_is_put_aside() {
+        let fs = Simulated::default();
+        let store = store(&fs);
+        for n in 1..=3 {
+            store.save(mark(n), &content(n), Keep::LastTwoAndOlder).unwrap();
+        }
+        let only_looking = store.newest_usable(Faulty::Leave, decode_but(&[], &[3])).unwrap().unwrap();
+        assert_eq!((only_looking.1, store.list().unwrap()[0].number), (2, 3));
+        let used = store.newest_usable(Faulty::PutAside, decode_but(&[], &[3])).unwrap().unwrap();
+        assert_eq!((used.1, store.list().unwrap()[0].number), (2, 2));
+        assert!(fs.list(Path::new(DIR)).unwrap().iter().any(|name| name.ends_with(DAMAGED)));
+    }
+
+    #[test]
+    fn if_nothing_can_be_decoded_the_newest_fault_is_told_and_nothing_is_touched() {
+        let fs = Simulated::default();
+        let store = store(&fs);
+        for n in 1..=2 {
+            store.save(mark(n), &content(n), Keep::LastTwo).unwrap();
+        }
+        let error = store.newest_usable(Faulty::PutAside, decode_but(&[2], &[1])).unwrap_err();
+        assert!(error.to_string().contains("number 2"), "{error}");
+        assert_eq!(store.list().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_newer_format_stays_and_pushes_nothing_out() {
+        let fs = Simulated::default();
+        let store = store(&fs);
+        for n in 1..=4 {
+            store.save(mark(n), &content(n), Keep::LastTwo).unwrap();
+        }
+        let used = store.newest_usable(Faulty::PutAside, decode_but(&[4], &[])).unwrap().unwrap();
+        assert_eq!(used.1, 3);
+        let numbers = || store.list().unwrap().iter().map(|checkpoint| checkpoint.number).collect::<Vec<_>>();
+        store.save(mark(5), &content(5), Keep::LastTwo).unwrap();
+        assert_eq!(numbers(), [5, 4, 3], "the two newest of ours, and the newer format");
+        store.save(mark(6), &content(6), Keep::LastTwo).unwrap();
+        assert_eq!(numbers(), [6, 5, 4]);
+        // What must be forgotten goes, whoever wrote it.
+        store.remove_from(400).unwrap();
+        assert_eq!(numbers(), Vec::<u64>::new());
+    }
+
     #[test]
     fn every_cut_short_file_is_refused() {
         let fs = Simulated::default();
@@ -255,8 +390,7 @@ mod tests {
         assert!(!knowing.is_empty() && !innocent.is_empty());
         assert_eq!(store.remove_from(5000).unwrap(), knowing.len());
         for seed in 0..20 {
-            let left =
-                super::super::CheckpointStore { fs: Arc::new(fs.after_power_cut(seed)), ..store.clone() };
+            let left = CheckpointStore { fs: Arc::new(fs.after_power_cut(seed)), ..store.clone() };
             assert_eq!(left.list().unwrap().iter().collect::<Vec<_>>(), innocent);
         }
     }

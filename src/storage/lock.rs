@@ -1,7 +1,7 @@
 //! One writer a data folder: two would interleave their sequence numbers and delete each other's checkpoints.
 
 use std::fs::{File, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{make_private, private_file};
 use crate::{Error, Result};
@@ -14,6 +14,7 @@ const NAME: &str = "lock";
 #[derive(Debug)]
 pub struct FolderLock {
     _file: File,
+    path: PathBuf,
 }
 
 impl FolderLock {
@@ -25,13 +26,18 @@ impl FolderLock {
         let file = file.map_err(|e| Error::io(&path, e))?;
         make_private(&path).map_err(|e| Error::io(&path, e))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { _file: file, path }),
             Err(TryLockError::WouldBlock) => Err(Error::input(format!(
                 "{} is in use by another oupn-edge: stop that one, or give --data another folder",
                 dir.display()
             ))),
             Err(TryLockError::Error(e)) => Err(Error::io(&path, e)),
         }
+    }
+
+    /// The lock file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 

@@ -29,7 +29,7 @@ mod simulated;
 
 pub(crate) use atomic::write_atomically_with;
 pub use atomic::{remove_leftovers, write_atomically};
-pub use checkpoint::{Checkpoint, CheckpointStore, Mark};
+pub use checkpoint::{Checkpoint, CheckpointStore, Faulty, Mark, Unusable};
 pub use lock::FolderLock;
 pub use os::OsFilesystem;
 pub(crate) use private::{create_private_folder, make_private, private_file};

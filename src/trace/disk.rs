@@ -42,6 +42,20 @@ impl DiskGuard {
         self.level
     }
 
+    /// Gives the reserve back if there is hardly any room: before the first write of a start, which may need it.
+    pub(super) fn make_room(&mut self, fs: &dyn Filesystem) {
+        // Of a folder that is not there yet, nobody knows: then there is no reserve either.
+        let Ok(free) = fs.free_bytes(&self.dir) else { return };
+        if free.saturating_sub(self.reserve.outstanding()) >= self.settings.critical_bytes {
+            return;
+        }
+        match self.reserve.release(fs) {
+            Ok(true) => log::warn!("the disk is nearly full: the reserve has been given back for the trace"),
+            Ok(false) => {}
+            Err(error) => log::warn!("the reserve could not be given back: {error}"),
+        }
+    }
+
     /// Looks at the free bytes, gives the reserve back or takes it again, and says so if the level changed.
     pub(super) fn look(&mut self, fs: &dyn Filesystem) -> io::Result<Option<Disk>> {
         // The reserve counts as taken whether it is or not: giving it back must not look like room.
@@ -160,6 +174,22 @@ mod tests {
             Some((DiskLevel::Critical, false))
         );
         assert_eq!(again.full(&fs), None);
+    }
+
+    #[test]
+    fn a_start_on_a_full_disk_gets_the_reserve_before_its_first_write() {
+        let fs = Simulated::with_dir(DIR);
+        fs.set_capacity(Some(1000));
+        DiskGuard::new(&fs, Path::new(DIR), settings()).look(&fs).unwrap();
+        let mut roomy = DiskGuard::new(&fs, Path::new(DIR), settings());
+        roomy.make_room(&fs);
+        assert!(roomy.reserve.is_held(), "there is room enough");
+        fs.set_capacity(Some(200));
+        let mut full = DiskGuard::new(&fs, Path::new(DIR), settings());
+        full.make_room(&fs);
+        assert_eq!((full.reserve.is_held(), fs.free_bytes(Path::new(DIR)).unwrap()), (false, 200));
+        let told = full.look(&fs).unwrap().unwrap();
+        assert_eq!((told.level, told.reserve_held), (DiskLevel::Critical, false));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! 2. The intent (which numbers) is written to `forget-pending.json`. From here on it will happen.
 //! 3. Each segment with such records is replaced by one without them. Doing this twice changes nothing.
 //! 4. The `forget` record is appended and synced, unless it is there already.
-//! 5. The intent is removed.
+//! 5. The intent is removed, once the caller has a checkpoint that knows nothing of what is forgotten. Until then the intent
+//!    also says where the recording was ([`Place`]), so that a crash does not make it see the same things again.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -34,6 +35,21 @@ pub struct PendingForget {
     pub last_s: f32,
     /// When it was asked for.
     pub at: Stamp,
+    /// Where the recording was then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+/// Where a recording was when it was asked to forget: numbers that were given away stay given away, and of a recorded source
+/// the part that was forgotten is not read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The next frame.
+    pub frame: u64,
+    /// The next category.
+    pub category: u64,
+    /// The source's number of the next picture.
+    pub sequence: u64,
 }
 
 /// The intent that an interrupted `forget` left, if there is one.
@@ -54,7 +70,12 @@ pub(super) fn read_pending(fs: &dyn Filesystem, dir: &Path) -> Result<Option<Pen
 impl Log {
     /// Decides what to forget and notes it durably. `None` if nothing is that young. All records must be appended;
     /// they are synced first. What an earlier one had decided on and could not finish is included.
-    pub(super) fn begin_forget(&mut self, now: Stamp, last: Duration) -> Result<Option<PendingForget>> {
+    pub(super) fn begin_forget(
+        &mut self,
+        now: Stamp,
+        last: Duration,
+        place: Option<Place>,
+    ) -> Result<Option<PendingForget>> {
         self.sync().map_err(|e| Error::io(&self.dir, e))?;
         let segments = segment::list(&*self.fs, &self.dir)?;
         let from_seq =
@@ -65,16 +86,24 @@ impl Log {
         if let Some(earlier) = &unfinished {
             last_s = last_s.max(earlier.last_s + seconds_between(&earlier.at, &now));
         }
+        let earlier_place = unfinished.and_then(|earlier| earlier.place);
         let from_seq = unfinished.map_or(from_seq, |earlier| from_seq.min(earlier.from_seq));
-        let pending = PendingForget { from_seq, until_seq: self.durable_seq(), last_s, at: now };
+        let pending = PendingForget {
+            from_seq,
+            until_seq: self.durable_seq(),
+            last_s,
+            at: now,
+            place: place.or(earlier_place),
+        };
         let text = serde_json::to_vec(&pending).map_err(|e| Error::input(e.to_string()))?;
         let path = self.pending_path();
         write_atomically(&*self.fs, &path, &text).map_err(|e| Error::io(&path, e))?;
         Ok(Some(pending))
     }
 
-    /// Carries out what was decided, durable on return. Returns how many records are gone; 0 if nothing was pending.
-    pub(super) fn finish_forget(&mut self, now: Stamp) -> Result<u64> {
+    /// Carries out what was decided, durable on return, and leaves the intent. Returns how many records are gone; 0 if nothing
+    /// was pending.
+    pub(super) fn remove_forgotten(&mut self, now: Stamp) -> Result<u64> {
         let Some(pending) = read_pending(&*self.fs, &self.dir)? else { return Ok(0) };
         self.sync().map_err(|e| Error::io(&self.dir, e))?;
         let written_to = self.end_segment();
@@ -100,9 +129,23 @@ impl Log {
             self.append(now, Record::Forget(Forget { last_s, from_seq, until_seq, removed }));
             self.sync().map_err(|e| Error::io(&self.dir, e))?;
         }
+        Ok(removed)
+    }
+
+    /// Removes the intent: the forgetting is over. Durable on return.
+    pub(super) fn end_forget(&mut self) -> Result<()> {
         let path = self.pending_path();
-        let done = self.fs.remove(&path).and_then(|()| self.fs.sync_dir(&self.dir));
-        done.map_err(|e| Error::io(path, e))?;
+        match self.fs.remove(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.and_then(|()| self.fs.sync_dir(&self.dir)).map_err(|e| Error::io(path, e)),
+        }
+    }
+
+    /// Carries out what was decided and removes the intent.
+    #[cfg(test)]
+    pub(super) fn finish_forget(&mut self, now: Stamp) -> Result<u64> {
+        let removed = self.remove_forgotten(now)?;
+        self.end_forget()?;
         Ok(removed)
     }
 

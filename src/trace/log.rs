@@ -65,6 +65,7 @@ impl Log {
         if let Some((last, earlier)) = segments.split_last() {
             log.mend(last, earlier, &mut recovery).map_err(|e| Error::io(&last.path, e))?;
         }
+        log.stay_clear_of_newer(&mut recovery)?;
         // What is found is what counts from now on: a file that was removed must not come back.
         log.fs.sync_dir(dir).map_err(|e| Error::io(dir, e))?;
         if recovery.cut_lines > 0 {
@@ -93,6 +94,43 @@ impl Log {
         self.next_seq = recovery.last_seq.saturating_add(1);
         self.durable_seq = recovery.last_seq;
         Ok(())
+    }
+
+    /// Lets numbers begin after those of segments of a newer version, which are left as they are.
+    fn stay_clear_of_newer(&mut self, recovery: &mut Recovery) -> Result<()> {
+        let newer = segment::newer(&*self.fs, &self.dir)?;
+        let Some(last) = newer.last() else { return Ok(()) };
+        log::warn!(
+            "{}: {} segment(s) of a newer version of this program (such as {}) are left alone: only that program can read \
+             or forget them; the recording goes on beside them",
+            self.dir.display(),
+            newer.len(),
+            last.path.display()
+        );
+        recovery.newer_segments = newer.len() as u64;
+        for segment in &newer {
+            // Whatever cannot be understood of it is its own program's business.
+            let highest = recovery::extent(&*self.fs, segment).ok().and_then(|extent| extent.seqs);
+            if let Some((_, highest)) = highest {
+                self.next_seq = self.next_seq.max(highest.saturating_add(1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks whether the segment that is written to is still there under its name. If somebody has removed it, another one is
+    /// begun with what is not durable yet, and the path of the lost one is returned.
+    pub(super) fn lost_segment(&mut self) -> Option<PathBuf> {
+        let open = self.open.as_ref()?;
+        let there = match self.fs.len(&open.segment.path) {
+            Ok(len) => len >= open.synced,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        if there {
+            return None;
+        }
+        self.written = 0;
+        self.open.take().map(|open| open.segment.path)
     }
 
     /// Goes on at the end of a segment of `len` bytes, durable on return if its name is.

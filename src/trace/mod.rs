@@ -20,8 +20,13 @@
 //! ```
 //! `crc` is the CRC-32 (as in zlib) of the bytes before `,"crc"`, in eight hexadecimal digits. A line is at most 64
 //! KiB long. Readers ignore fields and skip kinds that they do not know, so both can be added within a version; a
-//! change of meaning makes a new version, which older programs refuse to append to. Beside the segments:
+//! change of meaning makes a new version, which writes segments under its own prefix (`trace-v2-…`). Beside the segments:
 //! `forget-pending.json` while a `forget` is under way, `reserve` (see *Disk room*), and temporary files `.….tmp`.
+//!
+//! **Newer versions.** Segments of a newer version are left alone, with a warning, and the recording goes on beside them in
+//! segments of its own version: after an update that failed, the program before it must be able to record. Its numbers begin
+//! after those of the newer segments, whose lines therefore begin with `seq` and end with `crc` in every version. Readers
+//! count them as missing, and `forget` says that it did not touch them.
 //!
 //! # Writing, and what is durable
 //! Records enter a queue of fixed length ([`Recorder::record`] never blocks on the disk) and a thread hands them to
@@ -34,7 +39,9 @@
 //! The lines since the last sync are kept in memory until it succeeds. When a write fails, the segment is cut back
 //! to what is durable and they are written again; when a *sync* fails, they are written again in a new segment,
 //! since the kernel calls pages clean that it could not write. It is tried again with growing pauses, up to 5 s;
-//! the first record after it works again says what the trouble was (`write_trouble`).
+//! the first record after it works again says what the trouble was (`write_trouble`). Meanwhile [`Recorder::trouble`] says
+//! what is wrong and since when. A segment that somebody has removed is noticed at the next look at the disk, and another
+//! one begun. Should the thread itself end, [`Recorder::has_died`] tells.
 //!
 //! **A disk that stalls or fails** fills the buffer, then the queue. When the queue is full, further records are
 //! dropped, each with a number of its own, and the next one that gets in is preceded by `dropped`, which names the
@@ -75,6 +82,7 @@ mod disk;
 mod forget;
 mod line;
 mod log;
+mod numbers;
 mod queue;
 mod reader;
 mod record;
@@ -88,8 +96,9 @@ mod writer;
 mod tests;
 
 pub use disk::DiskLevel;
-pub use forget::PendingForget;
+pub use forget::{PendingForget, Place};
 pub use line::LONGEST_LINE;
+pub use numbers::numbers_after;
 pub use reader::{Cause, Gap, Reader, Summary};
 pub use record::{
     Calibration, Camera, CameraState, Checkpoint, Collapse, Disk, DropReason, Dropped, Entry, Forget,
@@ -98,7 +107,7 @@ pub use record::{
 };
 pub use recovery::Recovery;
 pub use settings::{DiskSettings, TraceSettings};
-pub use writer::{Recorder, TraceWriter};
+pub use writer::{DiskTrouble, Recorder, TraceWriter};
 
 /// The version of the format that this program writes.
 pub const VERSION: u32 = 1;

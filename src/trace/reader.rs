@@ -42,6 +42,8 @@ pub struct Summary {
     pub unfinished_bytes: u64,
     /// Segments that could not be read to their end.
     pub unreadable_segments: u64,
+    /// Segments of a newer version of the format, which are not read.
+    pub newer_segments: u64,
     /// Numbers that are missing and that no record explains.
     pub missing: u64,
     /// Numbers that are missing because they were forgotten on request.
@@ -81,7 +83,10 @@ pub enum Cause {
 impl Summary {
     /// Whether everything that was ever durable is there, but for what was forgotten or dropped knowingly.
     pub fn is_whole(&self) -> bool {
-        self.damaged_lines == 0 && self.missing == 0 && self.unreadable_segments == 0
+        self.damaged_lines == 0
+            && self.missing == 0
+            && self.unreadable_segments == 0
+            && self.newer_segments == 0
     }
 
     fn gap(&mut self, numbers: std::ops::Range<u64>, cause: Cause) {
@@ -103,7 +108,9 @@ impl Reader {
     /// Reads the trace in the folder `dir` as it is now; segments that begin later are not read.
     pub fn open(fs: Arc<dyn Filesystem>, dir: &Path) -> Result<Self> {
         let segments = segment::list(&*fs, dir)?.into();
-        Ok(Self { fs, segments, current: None, expected: 1, summary: Summary::default() })
+        let newer_segments = segment::newer(&*fs, dir)?.len() as u64;
+        let summary = Summary { newer_segments, ..Summary::default() };
+        Ok(Self { fs, segments, current: None, expected: 1, summary })
     }
 
     /// What was come across so far.

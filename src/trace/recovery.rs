@@ -18,6 +18,8 @@ pub struct Recovery {
     pub cut_lines: u64,
     /// A `forget` that was interrupted and is to be finished: see [`super::Recorder::finish_forget`].
     pub pending_forget: Option<PendingForget>,
+    /// Segments of newer versions of the format, which are left alone.
+    pub newer_segments: u64,
 }
 
 /// The numbers in a segment, and where its whole records end.

@@ -19,23 +19,25 @@ impl Segment {
     }
 }
 
-/// The segments of a folder in their order. Files with other names are not ours, except those of another version of
-/// the format: half a trace must not pass for a whole one.
+/// The segments of a folder in their order. Files with other names are not ours; those of a newer version of the format
+/// are told by [`newer`].
 pub(super) fn list(fs: &dyn Filesystem, dir: &Path) -> Result<Vec<Segment>> {
-    let mut segments = Vec::new();
-    for name in fs.list(dir).map_err(|e| Error::io(dir, e))? {
-        match parse(&name) {
-            Some((VERSION, number)) => segments.push(Segment { number, path: dir.join(name) }),
-            Some((version, _)) => {
-                return Err(Error::input(format!(
-                    "{} is a trace of version {version}, and this program knows version {VERSION}: use the program \
-                     that wrote it, or another folder",
-                    dir.join(name).display()
-                )));
-            }
-            None => {}
-        }
-    }
+    list_versions(fs, dir, |version| version <= VERSION)
+}
+
+/// The segments of newer versions of the format, in the order of their numbers. They are left alone; half a trace must not
+/// pass for a whole one, so whoever reads says that they are there.
+pub(super) fn newer(fs: &dyn Filesystem, dir: &Path) -> Result<Vec<Segment>> {
+    list_versions(fs, dir, |version| version > VERSION)
+}
+
+fn list_versions(fs: &dyn Filesystem, dir: &Path, wanted: impl Fn(u32) -> bool) -> Result<Vec<Segment>> {
+    let names = fs.list(dir).map_err(|e| Error::io(dir, e))?;
+    let parsed = names.iter().filter_map(|name| parse(name).map(|(version, number)| (version, number, name)));
+    let mut segments: Vec<_> = parsed
+        .filter(|(version, ..)| wanted(*version))
+        .map(|(_, number, name)| Segment { number, path: dir.join(name) })
+        .collect();
     segments.sort_unstable_by_key(|segment| segment.number);
     Ok(segments)
 }
@@ -65,7 +67,7 @@ mod tests {
         let numbers: Vec<_> = list(&fs, dir).unwrap().iter().map(|segment| segment.number).collect();
         assert_eq!(numbers, [2, 12, 123_456_789]);
         write_atomically(&fs, &dir.join("trace-v2-00000013.jsonl"), b"").unwrap();
-        let error = list(&fs, dir).unwrap_err();
-        assert!(error.to_string().contains("version 2"), "{error}");
+        assert_eq!(list(&fs, dir).unwrap().len(), 3, "what a newer program wrote is not ours");
+        assert_eq!(newer(&fs, dir).unwrap()[0].number, 13);
     }
 }

@@ -10,7 +10,7 @@ use super::log::Log;
 use super::queue::Item;
 use super::record::{DropReason, Dropped, Record, WriteTrouble};
 use super::settings::TraceSettings;
-use super::writer::{Command, Shared};
+use super::writer::{Command, DiskTrouble, Shared};
 use crate::device::clock::Clock;
 
 /// The pauses between attempts to write while the disk fails: the first and the longest.
@@ -86,11 +86,6 @@ impl Worker {
                 }
             }
         }
-        let mut state = self.shared.state();
-        state.ended = true;
-        // Whoever waits for an answer gets one: its channel closes.
-        state.command = None;
-        self.shared.progress.notify_all();
     }
 
     /// Waits until something is to be done, and takes some of the queue. The records are turned into lines outside
@@ -164,6 +159,12 @@ impl Worker {
 
     fn look_at_disk(&mut self, now: Instant) {
         self.progress.next_look = now + self.settings.disk.check_interval;
+        if let Some(lost) = self.log.lost_segment() {
+            log::error!(
+                "{}: somebody removed the segment that was being written: its records are lost, another one is begun",
+                lost.display()
+            );
+        }
         let fs = Arc::clone(&self.log.fs);
         match self.guard.look(&*fs) {
             Ok(None) => {}
@@ -204,6 +205,7 @@ impl Worker {
         let mut state = self.shared.state();
         state.settled = self.progress.taken;
         state.trouble = None;
+        state.waiting_since = (state.settled < state.queue.accepted()).then(Instant::now);
         self.shared.progress.notify_all();
     }
 
@@ -235,26 +237,43 @@ impl Worker {
         } else {
             trouble.retry_at = now;
         }
+        let since = trouble.since;
         if let Some(disk) = given_back {
             log::warn!("the disk is full: the reserve has been given back for the trace");
             self.say(Record::Disk(disk));
         }
         let mut state = self.shared.state();
         state.level = self.guard.level();
-        state.trouble = Some(message);
+        state.trouble = Some(DiskTrouble { what: message, since });
+        // Some of those who wait do not wait for trouble to pass.
+        self.shared.progress.notify_all();
     }
 
     fn carry_out(&mut self, command: Command) {
         let now = self.clock.now();
         // A caller that no longer waits has no use for the answer.
         match command {
-            Command::BeginForget(last, reply) => drop(reply.send(self.log.begin_forget(now, last))),
-            Command::FinishForget(reply) => drop(reply.send(self.log.finish_forget(now))),
+            Command::BeginForget(last, place, reply) => {
+                drop(reply.send(self.log.begin_forget(now, last, place)))
+            }
+            Command::RemoveForgotten(reply) => drop(reply.send(self.log.remove_forgotten(now))),
+            Command::EndForget(reply) => drop(reply.send(self.log.end_forget())),
         }
         // Both sync what was appended; if that failed, the next attempt to write will tell.
         if self.log.pending_bytes() == 0 && self.progress.trouble.is_none() {
             self.settle();
         }
+    }
+}
+
+impl Drop for Worker {
+    /// However the thread ends, also by a panic, everybody hears of it.
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.ended = true;
+        // Whoever waits for an answer gets one: its channel closes.
+        state.command = None;
+        self.shared.progress.notify_all();
     }
 }
 

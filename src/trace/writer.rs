@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::disk::{DiskGuard, DiskLevel};
-use super::forget::PendingForget;
+use super::forget::{PendingForget, Place};
 use super::log::Log;
 use super::queue::Queue;
 use super::record::Record;
@@ -22,6 +22,18 @@ use crate::{Error, Result};
 
 /// How long dropping the writer without [`TraceWriter::close`] waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Records that wait for so long without an error mean a disk that does not answer.
+const NO_ANSWER: Duration = Duration::from_secs(20);
+
+/// What is wrong with the disk, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskTrouble {
+    /// What is wrong, in a sentence.
+    pub what: String,
+    /// Since when.
+    pub since: Instant,
+}
 
 /// The trace of a running recording. Has every method of [`Recorder`], and ends the trace when closed or dropped.
 #[derive(Debug)]
@@ -55,7 +67,9 @@ pub(super) struct State {
     /// Items of the queue that are durable by now.
     pub(super) settled: u64,
     pub(super) level: DiskLevel,
-    pub(super) trouble: Option<String>,
+    pub(super) trouble: Option<DiskTrouble>,
+    /// Since when there have been records that are not durable.
+    pub(super) waiting_since: Option<Instant>,
     pub(super) close_by: Option<Instant>,
     pub(super) ended: bool,
 }
@@ -63,8 +77,9 @@ pub(super) struct State {
 /// What the thread is asked to do beside writing.
 #[derive(Debug)]
 pub(super) enum Command {
-    BeginForget(Duration, SyncSender<Result<Option<PendingForget>>>),
-    FinishForget(SyncSender<Result<u64>>),
+    BeginForget(Duration, Option<Place>, SyncSender<Result<Option<PendingForget>>>),
+    RemoveForgotten(SyncSender<Result<u64>>),
+    EndForget(SyncSender<Result<()>>),
 }
 
 impl TraceWriter {
@@ -76,6 +91,8 @@ impl TraceWriter {
         settings: TraceSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<(Self, Recovery)> {
+        let mut guard = DiskGuard::new(&*fs, dir, settings.disk.clone());
+        guard.make_room(&*fs);
         let (log, recovery) = Log::open(Arc::clone(&fs), dir, settings.segment_bytes, clock.now())?;
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
@@ -85,6 +102,7 @@ impl TraceWriter {
                 settled: 0,
                 level: DiskLevel::Ample,
                 trouble: None,
+                waiting_since: None,
                 close_by: None,
                 ended: false,
             }),
@@ -92,7 +110,6 @@ impl TraceWriter {
             progress: Condvar::new(),
             durable_seq: AtomicU64::new(log.durable_seq()),
         });
-        let guard = DiskGuard::new(&*fs, dir, settings.disk.clone());
         let recorder = Recorder { shared: Arc::clone(&shared), clock: Arc::clone(&clock) };
         let worker = Worker::new(log, guard, shared, clock, settings);
         let thread = std::thread::Builder::new().name("trace".to_owned()).spawn(move || worker.run());
@@ -134,7 +151,7 @@ impl TraceWriter {
         if ended && unsettled == 0 {
             return Ok(());
         }
-        let trouble = trouble.unwrap_or_else(|| "the disk does not answer".to_owned());
+        let trouble = trouble.map_or_else(|| "the disk does not answer".to_owned(), |trouble| trouble.what);
         Err(Error::Device(format!("the last {unsettled} records of the trace are lost: {trouble}")))
     }
 }
@@ -167,6 +184,9 @@ impl Recorder {
         let mut state = self.shared.state();
         state.sync_wanted |= record.is_urgent();
         let taken = state.queue.push(at, record);
+        if taken {
+            state.waiting_since.get_or_insert_with(Instant::now);
+        }
         self.shared.work.notify_one();
         taken
     }
@@ -179,6 +199,15 @@ impl Recorder {
     /// Waits until everything recorded so far is durable, and returns the number up to which it is. Not for the live
     /// path. An error if it takes longer than `patience`.
     pub fn flush(&self, patience: Duration) -> Result<u64> {
+        self.flush_while(patience, |_| true)
+    }
+
+    /// As [`Recorder::flush`], but gives up at once when the disk fails.
+    pub fn flush_unless_trouble(&self, patience: Duration) -> Result<u64> {
+        self.flush_while(patience, |state| state.trouble.is_none())
+    }
+
+    fn flush_while(&self, patience: Duration, go_on: impl Fn(&State) -> bool) -> Result<u64> {
         let mut state = self.shared.state();
         let wanted = state.queue.accepted();
         state.sync_wanted = true;
@@ -186,12 +215,18 @@ impl Recorder {
         let (state, _) = self
             .shared
             .progress
-            .wait_timeout_while(state, patience, |state| state.settled < wanted && !state.ended)
+            .wait_timeout_while(state, patience, |state| {
+                state.settled < wanted && !state.ended && go_on(state)
+            })
             .unwrap_or_else(PoisonError::into_inner);
         if state.settled >= wanted {
             return Ok(self.durable_seq());
         }
-        let trouble = state.trouble.clone().unwrap_or_else(|| "the disk is too slow".to_owned());
+        let trouble = match (&state.trouble, state.ended) {
+            (Some(trouble), _) => trouble.what.clone(),
+            (None, true) => "it has ended".to_owned(),
+            (None, false) => "the disk is too slow".to_owned(),
+        };
         Err(Error::Device(format!("the trace could not be brought to the disk: {trouble}")))
     }
 
@@ -201,20 +236,48 @@ impl Recorder {
     }
 
     /// What is wrong with writing just now, if anything is.
-    pub fn trouble(&self) -> Option<String> {
-        self.shared.state().trouble.clone()
+    pub fn trouble(&self) -> Option<DiskTrouble> {
+        let state = self.shared.state();
+        let waiting = state.waiting_since.filter(|since| since.elapsed() > NO_ANSWER);
+        let silent =
+            || waiting.map(|since| DiskTrouble { what: "the disk does not answer".to_owned(), since });
+        state.trouble.clone().or_else(silent)
+    }
+
+    /// Whether the thread that writes has ended although nobody closed the trace: nothing is recorded any more.
+    pub fn has_died(&self) -> bool {
+        let state = self.shared.state();
+        state.ended && state.close_by.is_none()
     }
 
     /// Decides which records are younger than `last` and notes durably that they are to be forgotten. `None` if there
     /// are none. The caller then removes what else knows of that time (checkpoints from
-    /// [`PendingForget::from_seq`] on, thumbnails) and calls [`Recorder::finish_forget`].
+    /// [`PendingForget::from_seq`] on, thumbnails) and calls [`Recorder::finish_forget`], or its two halves.
     pub fn begin_forget(&self, last: Duration) -> Result<Option<PendingForget>> {
-        self.ask(|reply| Command::BeginForget(last, reply))
+        self.ask(|reply| Command::BeginForget(last, None, reply))
     }
 
-    /// Removes the records that were decided on, now or before a restart. Returns how many there were.
+    /// As [`Recorder::begin_forget`], and notes where the recording is.
+    pub fn begin_forget_at(&self, last: Duration, place: Place) -> Result<Option<PendingForget>> {
+        self.ask(|reply| Command::BeginForget(last, Some(place), reply))
+    }
+
+    /// Removes the records that were decided on, now or before a restart. Returns how many there were. That they are to be
+    /// forgotten stays noted until [`Recorder::end_forget`].
+    pub fn remove_forgotten(&self) -> Result<u64> {
+        self.ask(Command::RemoveForgotten)
+    }
+
+    /// The forgetting is over: nothing is left that knows of it.
+    pub fn end_forget(&self) -> Result<()> {
+        self.ask(Command::EndForget)
+    }
+
+    /// [`Recorder::remove_forgotten`], then [`Recorder::end_forget`].
     pub fn finish_forget(&self) -> Result<u64> {
-        self.ask(Command::FinishForget)
+        let removed = self.remove_forgotten()?;
+        self.end_forget()?;
+        Ok(removed)
     }
 
     fn ask<T>(&self, command: impl FnOnce(SyncSender<Result<T>>) -> Command) -> Result<T> {

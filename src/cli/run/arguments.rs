@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use crate::camera;
 use crate::cli::bytes::parse_bytes;
 use crate::cli::duration::parse_duration;
+use crate::cli::threads::parse_threads;
 use crate::config::Preset;
 use crate::encoder::device::DeviceChoice;
 use crate::frame::PixelFormat;
@@ -124,7 +125,7 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long, value_enum, default_value = "auto", help_heading = MACHINE)]
     pub(super) device: DeviceChoice,
     /// Threads; 0 takes as many as the machine has
-    #[arg(long, default_value_t = 0, help_heading = MACHINE)]
+    #[arg(long, default_value_t = 0, value_parser = parse_threads, help_heading = MACHINE)]
     pub(super) threads: usize,
     /// What the encoder may hold at once while it learns, beside weights and images
     #[arg(long, value_name = "BYTES", default_value = "1400M", value_parser = parse_bytes, help_heading = MACHINE)]

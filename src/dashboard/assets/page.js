@@ -120,6 +120,10 @@ function drawHead() {
     $("state").textContent = words[now.state] ?? now.state;
     $("state").title = "";
   }
+  const trouble = now.disk_trouble;
+  $("trouble").hidden = !trouble;
+  const told = trouble ? `The disk has been in trouble for ${duration(trouble.seconds)}: ${trouble.what}` : "";
+  if ($("trouble").textContent !== told) $("trouble").textContent = told;
   $("pause").textContent = now.paused ? "Resume" : "Pause";
   for (const id of ["pause", "forget"]) $(id).disabled = busy;
 }

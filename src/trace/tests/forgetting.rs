@@ -75,7 +75,7 @@ fn check_forgotten(fs: &Simulated, context: &str) {
 fn the_last_minutes_go_and_the_rest_stays() {
     let fs = Simulated::default();
     let mut log = recording(&fs);
-    let pending = log.begin_forget(now(), TEN_MINUTES).unwrap().unwrap();
+    let pending = log.begin_forget(now(), TEN_MINUTES, None).unwrap().unwrap();
     assert_eq!((pending.from_seq, pending.until_seq), (22, 42));
     assert_eq!(log.finish_forget(now()).unwrap(), 20);
     check_forgotten(&fs, "done");
@@ -88,16 +88,16 @@ fn the_last_minutes_go_and_the_rest_stays() {
     assert!(summary.is_whole());
     let (mut log, recovery) = open(&fs).unwrap();
     assert_eq!((recovery.cut_bytes, recovery.pending_forget), (0, None));
-    assert_eq!(log.begin_forget(at(100_000), TEN_MINUTES).unwrap(), None, "nothing is that young");
+    assert_eq!(log.begin_forget(at(100_000), TEN_MINUTES, None).unwrap(), None, "nothing is that young");
 }
 
 #[test]
 fn forgetting_again_further_back_works() {
     let fs = Simulated::default();
     let mut log = recording(&fs);
-    log.begin_forget(now(), TEN_MINUTES).unwrap().unwrap();
+    log.begin_forget(now(), TEN_MINUTES, None).unwrap().unwrap();
     log.finish_forget(now()).unwrap();
-    log.begin_forget(now(), Duration::from_secs(15 * 60)).unwrap().unwrap();
+    log.begin_forget(now(), Duration::from_secs(15 * 60), None).unwrap().unwrap();
     assert_eq!(log.finish_forget(now()).unwrap(), 10);
     let (entries, summary) = read(&fs);
     assert_eq!(frames(&entries), (0..10).collect::<Vec<_>>());
@@ -108,18 +108,18 @@ fn forgetting_again_further_back_works() {
 fn what_one_forget_decided_and_did_not_finish_the_next_one_includes() {
     let fs = Simulated::default();
     let mut log = recording(&fs);
-    let first = log.begin_forget(now(), TEN_MINUTES).unwrap().unwrap();
+    let first = log.begin_forget(now(), TEN_MINUTES, None).unwrap().unwrap();
     // Nothing came of it. A minute later somebody asks for the last five minutes.
     let later = at(10 * 60 + 19 * 30 + 15 + 60);
-    let second = log.begin_forget(later, Duration::from_secs(300)).unwrap().unwrap();
+    let second = log.begin_forget(later, Duration::from_secs(300), None).unwrap().unwrap();
     assert_eq!((second.from_seq, second.until_seq), (first.from_seq, 42));
     assert_eq!(second.last_s, 660.0, "pictures of the first one's time go, too");
     assert_eq!(log.finish_forget(later).unwrap(), 20);
     check_forgotten(&fs, "both");
     // And if nothing is as young as asked for, the first is still to be finished.
     let mut log = recording(&Simulated::default());
-    let first = log.begin_forget(now(), TEN_MINUTES).unwrap();
-    assert_eq!(log.begin_forget(at(100_000), TEN_MINUTES).unwrap(), first);
+    let first = log.begin_forget(now(), TEN_MINUTES, None).unwrap();
+    assert_eq!(log.begin_forget(at(100_000), TEN_MINUTES, None).unwrap(), first);
 }
 
 /// Run, fail at step N, restart, finish, check; N + 1, until it passes.
@@ -131,7 +131,7 @@ fn a_failure_at_any_step_is_made_good_after_a_restart() {
             let mut log = recording(&fs);
             let before = fs.operations();
             fs.fail_at(step, fault);
-            let begun = log.begin_forget(now(), TEN_MINUTES);
+            let begun = log.begin_forget(now(), TEN_MINUTES, None);
             let decided = begun.is_ok();
             let done = decided && log.finish_forget(now()).is_ok();
             let struck = fs.operations() - before >= step;

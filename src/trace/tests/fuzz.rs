@@ -81,7 +81,7 @@ proptest! {
             prop_assert!(after.len() >= entries.len() + usize::from(found), "a restart loses nothing readable");
         }
         // Forgetting goes over the same bytes.
-        if log.begin_forget(at(500), Duration::from_secs(100_000)).unwrap().is_some() {
+        if log.begin_forget(at(500), Duration::from_secs(100_000), None).unwrap().is_some() {
             log.finish_forget(at(500)).unwrap();
             // Lines out of order come to light when those before them are gone.
             prop_assert!(summary.repeated_lines > 0 || frames(&read(&fs).0).is_empty());
