@@ -46,14 +46,14 @@ impl Hosts {
     /// Whether a `Host` header's value is this machine.
     pub(super) fn are(&self, host: &str) -> bool {
         let Some((name, port)) = split(host) else { return false };
-        if !port.is_none_or(|port| port.parse::<u16>().is_ok()) {
+        if port.is_some_and(|port| port.parse::<u16>().is_err()) {
             return false;
         }
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(&name);
         match address.parse::<IpAddr>() {
             Ok(address) if !self.loopback || address.to_canonical().is_loopback() => true,
-            _ => name == "localhost" || self.names.iter().any(|own| *own == name),
+            _ => name == "localhost" || self.names.contains(&name),
         }
     }
 }
