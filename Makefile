@@ -48,6 +48,6 @@ test-vm: setup
 test-package: setup
 	./scripts/test-package
 
-# The service under systemd, booted in a virtual machine: late disk, read-only root, broken update, missing camera.
+# The service under a real systemd: late disk, read-only root, broken update, missing camera. Needs root.
 test-service: setup
 	./scripts/test-service

@@ -76,8 +76,10 @@ if [ $read_only = yes ]; then
     # The kernel's command line of L4T says rw; the remount at boot follows this line. Logs and other leftovers live in memory.
     sed -i -E 's|^([^#[:space:]]+[[:space:]]+/[[:space:]]+ext4[[:space:]]+)[^[:space:]]+|\1ro,noatime|' "$root/etc/fstab"
     grep -qE '^[^#]+[[:space:]]/[[:space:]]+ext4[[:space:]]+ro' "$root/etc/fstab" || die "no ext4 root in etc/fstab to make read-only"
-    for folder in /tmp /var/tmp /var/log /var/lib/systemd /var/lib/NetworkManager; do
-        add_line "$root/etc/fstab" "tmpfs $folder tmpfs nosuid,nodev,size=64m 0 0"
+    for folder in /tmp:1777 /var/tmp:1777 /var/log:755 /var/lib/systemd:755 /var/lib/NetworkManager:700; do
+        # On a read-only root nobody can make a place to mount, and the boot would end in the emergency shell.
+        mkdir -p "$root${folder%:*}"
+        add_line "$root/etc/fstab" "tmpfs ${folder%:*} tmpfs nosuid,nodev,size=64m,mode=${folder#*:} 0 0"
     done
 fi
 echo "apply: oupn-edge $("${run[@]}" dpkg-query -W -f '${Version}' oupn-edge) is in $root"
