@@ -1,5 +1,5 @@
 # The two commands of the README: `make demo` and `make test`. Both install what the machine lacks.
-.PHONY: demo test test-browser setup check-cuda jetson jetson-cuda test-arm64 test-vm test-package test-service
+.PHONY: demo test test-browser setup setup-test check-cuda jetson jetson-cuda test-arm64 test-vm test-package test-service
 
 # An hour of the built-in world, at full speed, with a small encoder that starts from random weights.
 demo: setup
@@ -8,7 +8,7 @@ demo: setup
 	@target/release/oupn-edge --camera rooms --realtime off --minutes 60 --config examples/rooms.toml --calibrate on \
 	  --data target/demo --reserve 0
 
-test: setup
+test: setup-test
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
@@ -22,6 +22,10 @@ test-browser: setup
 
 setup:
 	@./scripts/setup
+
+# The tests make videos and read them again.
+setup-test:
+	@./scripts/setup ffmpeg
 
 # Compiles the CUDA kernels for Jetson Orin and checks feature `cuda`. Not a part of `make test`: it downloads half a
 # gigabyte and takes ten CPU minutes the first time.

@@ -1,6 +1,6 @@
 //! Which pictures a recording has, in which order, and when each was taken.
 //!
-//! Pictures are `.jpg`, `.jpeg` and `.png` files in natural order. A file `rgb.txt` beside them, as the TUM RGB-D recordings
+//! Pictures are `.jpg`, `.jpeg` and `.png` files in natural order, those of subfolders included. A file `rgb.txt` beside them, as the TUM RGB-D recordings
 //! have it (a line a picture: seconds and path), gives order and times instead; it may lie in the folder or, when the
 //! folder itself is named in its paths, in the one above.
 

@@ -5,6 +5,7 @@
 //! of the run: they are counted and skipped ([`Counters`]).
 
 mod capture;
+mod exif;
 mod listing;
 mod name;
 mod natural;
@@ -17,13 +18,18 @@ pub mod rooms;
 #[cfg(test)]
 mod tests;
 pub mod v4l2;
+mod video;
 mod y4m;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use crate::Result;
 use crate::frame::PixelFormat;
 
 pub use self::capture::{Capture, Event, Life};
-pub use self::name::Camera;
+pub use self::name::{Camera, is_file, lasting, same};
 
 /// A picture with its times, in buffers that are used again for the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +96,12 @@ pub struct Options {
     pub rate: Option<f64>,
     /// A pipe is a camera (its frames are lost if not taken), not a recording.
     pub live_pipe: bool,
+    /// When the first frame of a recording was taken.
+    pub start_time: Option<Timestamp>,
+    /// How often a frame is looked at, so that a recording need not give out every one.
+    pub period: Option<Duration>,
+    /// The longer side of the pictures that the encoder reads, so that a recording need not give out much larger ones.
+    pub side: Option<usize>,
 }
 
 impl Options {
@@ -125,6 +137,21 @@ pub trait Source: std::fmt::Debug {
     /// Whether a recording can be read again from an earlier frame on.
     fn goes_back(&self) -> bool {
         true
+    }
+
+    /// When this recording's time was 0, where it knows.
+    fn epoch(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// The time of a recording's first frame, in its own nanoseconds.
+    fn begins_ns(&self) -> u64 {
+        0
+    }
+
+    /// What is known to be missing of what was read so far, and why: a recording that was cut off or is damaged.
+    fn missing(&self) -> Option<String> {
+        None
     }
 
     /// Frames a second, if known.

@@ -4,10 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::listing;
 #[cfg(feature = "nokhwa")]
 use super::nokhwa::Nokhwa;
 use super::pictures::Pictures;
 use super::pipe::Pipe;
+use super::video::{self, Video};
 use super::{Options, Source, rooms, v4l2};
 use crate::{Error, Result};
 
@@ -22,7 +24,7 @@ pub enum Camera {
     Pipe(String),
     /// Standard input: `-`.
     StandardInput,
-    /// A camera's device, a folder of pictures or a zip archive of them.
+    /// A camera's device, a video, a folder of pictures or a zip archive of them.
     Path(PathBuf),
 }
 
@@ -74,12 +76,45 @@ fn open_path(path: &Path, options: &Options) -> Result<Box<dyn Source + Send>> {
         Ok(Box::new(v4l2::V4l2::open(path, options)?))
     } else if !about.is_file() {
         Err(v4l2::not_a_camera(path))
+    } else if extension.is_some_and(video::is_video) {
+        Ok(Box::new(Video::open(path, options)?))
+    } else if path.to_str().is_some_and(listing::is_picture) {
+        Err(Error::input(format!("{} is one picture; give the folder that it lies in", path.display())))
     } else {
         Err(Error::input(format!(
-            "{0} is not a source of frames; a video comes in as --camera 'pipe:ffmpeg -loglevel error -i {0} -f yuv4mpegpipe \
-             -pix_fmt yuv420p -'",
-            path.display()
+            "{} is not a source of frames; --camera takes a camera, a folder or .zip of pictures, or a video ({}, …)",
+            path.display(),
+            video::EXTENSIONS.iter().take(7).copied().collect::<Vec<_>>().join(", ")
         )))
+    }
+}
+
+/// Whether two names mean the same source, as far as names can tell.
+pub fn same(one: &str, other: &str) -> bool {
+    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    one == other
+        || match (one.parse(), other.parse()) {
+            (Ok(Camera::Path(one)), Ok(Camera::Path(other))) => {
+                real(&one).is_some_and(|one| Some(one) == real(&other))
+            }
+            (Ok(one), Ok(other)) => one == other,
+            _ => false,
+        }
+}
+
+/// Whether the name means something that lies on the disk: a video, a folder or an archive of pictures.
+pub fn is_file(name: &str) -> bool {
+    match name.parse() {
+        Ok(Camera::Path(path)) => path.is_file() || path.is_dir(),
+        _ => false,
+    }
+}
+
+/// The name under which a source is found from every working folder.
+pub fn lasting(name: &str) -> String {
+    match name.parse() {
+        Ok(Camera::Path(path)) => std::path::absolute(&path).unwrap_or(path).display().to_string(),
+        _ => name.to_owned(),
     }
 }
 
@@ -97,7 +132,7 @@ impl FromStr for Camera {
                 Error::input(format!("\"{name}\": expected the camera's number, as in nokhwa:0"))
             }),
             Some(("pipe", command)) if command.trim().is_empty() => Err(Error::input(
-                "pipe: needs a command that writes frames, as in 'pipe:ffmpeg -i film.mp4 -f yuv4mpegpipe -'",
+                "pipe: needs a command that writes frames, as in 'pipe:gst-launch-1.0 -q … ! y4menc ! fdsink'",
             )),
             Some(("pipe", command)) => Ok(Self::Pipe(command.to_owned())),
             _ if name == "rooms" => Ok(Self::Rooms(0)),

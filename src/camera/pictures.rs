@@ -2,13 +2,18 @@
 //!
 //! Frame n is the n-th picture of the [listing](super::listing), readable or not: an unreadable one is counted and passed over,
 //! and those after it keep their numbers, so that a resumed run goes on where it was.
+//!
+//! Times come from the first of these that there is: a list of times, the user's `--rate`, the photographs themselves (EXIF,
+//! if every one has it; then it also gives their order), one `--period` each. The speed of reading is none of them.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use zip::ZipArchive;
 
+use super::exif::{self, Taken};
 use super::listing::{self, Entry, MOST, TIMES};
 use super::regular::open_regular;
 use super::{Counters, Frame, Kind, Next, Options, Source};
@@ -21,6 +26,9 @@ const LARGEST_FILE: u64 = 256 << 20;
 /// No list of times is larger.
 const LARGEST_LIST: u64 = 512 << 20;
 
+/// Times from here on are dates, counted from 1970: 2000-01-01 in nanoseconds. Smaller ones count from something else.
+const DATES: u64 = 946_684_800_000_000_000;
+
 /// Of this many bad pictures each is logged, of more only the number.
 const NAMED: u64 = 10;
 
@@ -31,6 +39,10 @@ pub(super) struct Pictures {
     store: Store,
     entries: Vec<Entry>,
     rate: Option<f64>,
+    /// What a picture without a time and a rate counts as, in nanoseconds.
+    period: Option<u64>,
+    /// Where the times come from, in words.
+    times: &'static str,
     next: usize,
     counters: Counters,
     file: Vec<u8>,
@@ -93,37 +105,88 @@ impl Pictures {
     fn new(place: &Path, store: Store, entries: Vec<Entry>, options: &Options) -> Result<Self> {
         if entries.is_empty() {
             return Err(Error::input(format!(
-                "{}: no pictures; a recording is made of .jpg or .png files",
+                "{}: no pictures, also in its subfolders; a recording is made of .jpg or .png files",
                 place.display()
             )));
         }
-        let rate = listing::rate(&entries).or(options.rate);
-        Ok(Self {
+        let listed = entries.iter().any(|entry| entry.time_ns.is_some());
+        let period = options.period.and_then(|period| u64::try_from(period.as_nanos()).ok());
+        let mut pictures = Self {
             place: place.to_path_buf(),
             store,
             entries,
-            rate,
+            rate: options.rate,
+            period,
+            times: if listed { " with times" } else { "" },
             next: 0,
             counters: Counters::default(),
             file: Vec::new(),
-        })
+        };
+        if !listed && options.rate.is_none() {
+            pictures.take_photographs_times();
+        }
+        if let Some(rate) = listing::rate(&pictures.entries) {
+            pictures.rate = Some(rate);
+        } else if let (None, Some(period), "") = (options.rate, options.period, pictures.times) {
+            log::info!(
+                "{}: the pictures do not say when they were taken: each counts as one --period, {} s; --rate says how many \
+                 were taken in a second",
+                place.display(),
+                period.as_secs_f64()
+            );
+        }
+        Ok(pictures)
+    }
+
+    /// Order and times as the photographs tell, if all of them do.
+    fn take_photographs_times(&mut self) {
+        let mut times = Vec::new();
+        let mut zoned = true;
+        for index in 0..self.entries.len() {
+            let found = self.read_up_to(index, exif::HEAD).ok().and_then(|()| exif::taken(&self.file));
+            let Some(Taken { time, zoned: known }) = found else { return };
+            let Ok(time) = u64::try_from(time.as_nanosecond()) else { return };
+            times.push(time);
+            zoned &= known;
+        }
+        for (entry, time) in self.entries.iter_mut().zip(times) {
+            entry.time_ns = Some(time);
+        }
+        // Of pictures of one moment the names decide, as before.
+        self.entries.sort_by_key(|entry| entry.time_ns);
+        self.times = " with times (EXIF)";
+        if !zoned {
+            log::info!(
+                "{}: the photographs do not say their time zone: their clock is taken for UTC; --start-time corrects it",
+                self.place.display()
+            );
+        }
+    }
+
+    /// A picture's time, of the list, by the rate, or by the period.
+    fn time(&self, index: usize) -> Option<u64> {
+        let listed = self.entries.get(index).and_then(|entry| entry.time_ns);
+        let by_rate = || self.rate.map(|rate| (index as f64 / rate * 1e9).round() as u64);
+        listed.or_else(by_rate).or_else(|| Some((index as u64).saturating_mul(self.period?)))
     }
 
     /// Reads the bytes of a picture into `self.file`.
     fn read(&mut self, index: usize) -> Result<()> {
+        self.read_up_to(index, LARGEST_FILE)
+    }
+
+    fn read_up_to(&mut self, index: usize, most: u64) -> Result<()> {
         self.file.clear();
         let Some(Entry { name, .. }) = self.entries.get(index) else {
             return Err(Error::input("past the end of the recording"));
         };
         let path = self.place.join(name);
         let read = match &mut self.store {
-            Store::Folder => {
-                open_regular(&path).and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut self.file))
-            }
+            Store::Folder => open_regular(&path).and_then(|file| file.take(most).read_to_end(&mut self.file)),
             Store::Zip(archive) => archive
                 .by_name(name)
                 .map_err(std::io::Error::other)
-                .and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut self.file)),
+                .and_then(|file| file.take(most).read_to_end(&mut self.file)),
         };
         read.map(|_| ()).map_err(|error| Error::io(path, error))
     }
@@ -157,21 +220,29 @@ fn folder_times(place: &Path) -> Result<Option<Vec<Entry>>> {
     Ok(Some(entries).filter(|entries| !entries.is_empty()))
 }
 
+/// Paths of all files in a folder and its subfolders, hidden ones and links to folders left out.
 fn folder_names(place: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(place).map_err(|error| Error::io(place, error))? {
-        let entry = entry.map_err(|error| Error::io(place, error))?;
-        // A name that is not text cannot be a picture that any camera wrote; nor can a pipe, a socket or a device.
-        if let Some(name) = entry.file_name().to_str()
-            && is_plain_or_link(&entry)
-        {
-            names.push(name.to_owned());
-        }
-        if names.len() > MOST {
-            return Err(Error::input(format!(
-                "{}: more than {MOST} files; split the recording",
-                place.display()
-            )));
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        let path = place.join(&folder);
+        for entry in std::fs::read_dir(&path).map_err(|error| Error::io(&path, error))? {
+            let entry = entry.map_err(|error| Error::io(&path, error))?;
+            // A name that is not text cannot be a picture that any camera wrote; nor can a pipe, a socket or a device.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if !name.starts_with('.') {
+                    folders.push(format!("{folder}{name}/"));
+                }
+            } else if is_plain_or_link(&entry) {
+                names.push(format!("{folder}{name}"));
+            }
+            if names.len() + folders.len() > MOST {
+                return Err(Error::input(format!(
+                    "{}: more than {MOST} files; split the recording",
+                    place.display()
+                )));
+            }
         }
     }
     Ok(names)
@@ -192,8 +263,7 @@ impl Source for Pictures {
     }
 
     fn describe(&self) -> String {
-        let times = if self.entries.iter().any(|entry| entry.time_ns.is_some()) { " with times" } else { "" };
-        format!("{}: {} pictures{times}", self.place.display(), self.entries.len())
+        format!("{}: {} pictures{}", self.place.display(), self.entries.len(), self.times)
     }
 
     fn next(&mut self, frame: &mut Frame) -> Result<Next> {
@@ -203,17 +273,14 @@ impl Source for Pictures {
         }
         self.next += 1;
         let decoded = self.read(index).and_then(|()| picture(&self.file, &mut frame.rgb));
-        let (name, time) = match self.entries.get(index) {
-            Some(entry) => (entry.name.as_str(), entry.time_ns),
-            None => return Ok(Next::End),
-        };
+        let time = self.time(index);
+        let Some(Entry { name, .. }) = self.entries.get(index) else { return Ok(Next::End) };
         match decoded {
             Ok((width, height)) => {
                 self.counters.frames += 1;
                 (frame.width, frame.height, frame.sequence) = (width, height, index as u64);
                 frame.monotonic_ns = super::now();
-                let by_rate = self.rate.map(|rate| (index as f64 / rate * 1e9) as u64);
-                frame.recorded_ns = time.or(by_rate);
+                frame.recorded_ns = time;
                 (frame.truth, frame.mask) = (None, None);
                 Ok(Next::Frame)
             }
@@ -242,6 +309,14 @@ impl Source for Pictures {
         }
         self.next = index;
         Ok(())
+    }
+
+    fn epoch(&self) -> Option<Timestamp> {
+        (self.begins_ns() >= DATES).then_some(Timestamp::UNIX_EPOCH)
+    }
+
+    fn begins_ns(&self) -> u64 {
+        self.time(0).unwrap_or(0)
     }
 
     fn rate(&self) -> Option<f64> {

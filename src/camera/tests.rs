@@ -89,7 +89,7 @@ fn a_folder_is_read_in_natural_order_and_bad_files_are_counted() {
     ] {
         std::fs::write(folder.path().join(name), bytes).unwrap();
     }
-    std::fs::create_dir(folder.path().join("f5.png")).unwrap();
+    std::os::unix::fs::symlink("absent", folder.path().join("f5.png")).unwrap();
     let mut source = open(folder.path().to_str().unwrap()).unwrap();
     assert_eq!(source.kind(), Kind::Recorded);
     assert_eq!(read_all(&mut *source), [Some((2, 0, None)), None, None, None, Some((10, 4, None))]);
@@ -117,6 +117,61 @@ fn times_come_from_the_list_in_the_folder_or_above_it() {
     }
     std::fs::write(folder.path().join("rgb.txt"), "garbage\n").unwrap();
     assert!(message(folder.path().to_str().unwrap()).contains("rgb.txt: line 1"));
+}
+
+#[test]
+fn subfolders_are_read_and_pictures_without_times_take_a_period_each() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, grey) in
+        [("day2/1.png", 3), ("day10/1.png", 4), ("day2/2.png", 5), (".trash/1.png", 9), ("0.png", 1)]
+    {
+        std::fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
+        std::fs::write(folder.path().join(name), png(grey)).unwrap();
+    }
+    let open = |options: &Options| Camera::Path(folder.path().to_path_buf()).open(options).unwrap();
+    let mut source = open(&Options { period: Some(Duration::from_secs(4)), ..Options::default() });
+    let at = |grey, number: u64| Some((grey, number, Some(number * 4_000_000_000)));
+    assert_eq!(read_all(&mut *source), [at(1, 0), at(3, 1), at(5, 2), at(4, 3)]);
+    assert_eq!(source.epoch(), None);
+    assert_eq!(source.length(), Some(4));
+    // A rate beats the period, and no time is a nanosecond short of the sampler's.
+    let options = Options { rate: Some(3.0), period: Some(Duration::from_secs(4)), ..Options::default() };
+    let mut source = open(&options);
+    assert_eq!(read_all(&mut *source)[3].unwrap().2, Some(1_000_000_000));
+}
+
+/// A picture as a camera writes it: a JPEG file with its time.
+fn photograph(grey: u8, fields: &[(u16, &str)]) -> Vec<u8> {
+    let mut plain = std::io::Cursor::new(Vec::new());
+    image::RgbImage::from_pixel(16, 16, image::Rgb([grey; 3]))
+        .write_to(&mut plain, image::ImageFormat::Jpeg)
+        .unwrap();
+    let head = exif::tests::head(fields, true);
+    // Without the mark of the picture at the head's end, and the one of the file at the plain one's beginning.
+    [&head[..head.len() - 4], &plain.into_inner()[2..]].concat()
+}
+
+#[test]
+fn photographs_tell_their_times_and_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let taken = |time: &'static str| photograph(1, &[(0x9003, time), (0x9011, "+01:00")]);
+    std::fs::write(path("9999.jpg"), taken("2026:03:05 11:00:00")).unwrap();
+    std::fs::write(path("0001.jpg"), taken("2026:03:05 11:00:07")).unwrap();
+    let options = Options { period: Some(Duration::from_secs(4)), ..Options::default() };
+    let mut source = Camera::Path(folder.path().to_path_buf()).open(&options).unwrap();
+    let begin = 1_772_704_800_000_000_000;
+    let times = |source: &mut dyn Source| {
+        read_all(source).iter().map(|seen| seen.unwrap().2.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(times(&mut *source), [begin, begin + 7_000_000_000]);
+    assert_eq!((source.epoch(), source.begins_ns()), (Some(Timestamp::UNIX_EPOCH), begin));
+    assert!(source.describe().contains("EXIF"), "{}", source.describe());
+    // One without a time, and none counts.
+    std::fs::write(path("5.png"), png(5)).unwrap();
+    let mut source = Camera::Path(folder.path().to_path_buf()).open(&options).unwrap();
+    assert_eq!(times(&mut *source), [0, 4_000_000_000, 8_000_000_000]);
+    assert_eq!(source.epoch(), None);
 }
 
 #[test]
@@ -151,8 +206,10 @@ fn what_is_no_recording_is_named_with_what_to_do() {
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     assert!(message(&at("absent")).contains("absent"));
     assert!(message(folder.path().to_str().unwrap()).contains("no pictures"));
-    std::fs::write(at("film.mp4"), b"x").unwrap();
-    assert!(message(&at("film.mp4")).contains("pipe:ffmpeg"));
+    std::fs::write(at("notes.txt"), b"x").unwrap();
+    assert!(message(&at("notes.txt")).contains("a video (mp4, mov"));
+    std::fs::write(at("one.jpg"), b"x").unwrap();
+    assert!(message(&at("one.jpg")).contains("give the folder"));
     std::fs::write(at("broken.zip"), b"PK not really").unwrap();
     assert!(message(&at("broken.zip")).contains("zip archive"));
     assert!(message("/dev/null").contains("not a camera"));

@@ -37,9 +37,11 @@ pub struct Stamp {
     pub boot: BootId,
     /// Nanoseconds of the kernel's monotonic clock since that boot: the clock of V4L2's frame times, too.
     pub mono_ns: u64,
-    /// Wall time (UTC, whole microseconds), whatever it is worth.
-    pub wall: Timestamp,
-    /// Whether the wall clock had been set by a time source since boot.
+    /// Wall time (UTC, whole microseconds), whatever it is worth. Of a recorded frame, when it was taken according to the
+    /// recording; absent if that says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall: Option<Timestamp>,
+    /// Whether the wall clock had been set by a time source since boot; not so for a recording's own times.
     pub synced: bool,
 }
 
@@ -88,7 +90,12 @@ impl Clock for SystemClock {
         let since_boot = Duration::try_from(monotonic).unwrap_or_default();
         let wall = Timestamp::try_from(SystemTime::now()).unwrap_or_default();
         let synced = wall.as_second() >= EARLIEST && self.flags.iter().any(|flag| flag.exists());
-        Stamp { boot: self.boot, mono_ns: nanoseconds(since_boot), wall: whole_microseconds(wall), synced }
+        Stamp {
+            boot: self.boot,
+            mono_ns: nanoseconds(since_boot),
+            wall: Some(whole_microseconds(wall)),
+            synced,
+        }
     }
 }
 
@@ -123,14 +130,18 @@ impl Clock for ManualClock {
 impl Stamp {
     /// The moment so much later in the same boot, with the wall clock running evenly.
     pub fn after(self, by: Duration) -> Self {
-        let wall = Timestamp::from_microsecond(
-            self.wall.as_microsecond().saturating_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)),
-        );
-        Self {
-            mono_ns: self.mono_ns.saturating_add(nanoseconds(by)),
-            wall: wall.unwrap_or(Timestamp::MAX),
-            ..self
-        }
+        let by_us = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        let later = |wall: Timestamp| {
+            let wall = Timestamp::from_microsecond(wall.as_microsecond().saturating_add(by_us));
+            wall.unwrap_or(Timestamp::MAX)
+        };
+        Self { mono_ns: self.mono_ns.saturating_add(nanoseconds(by)), wall: self.wall.map(later), ..self }
+    }
+
+    /// The same moment with the wall time that a recording tells of its frame, or none.
+    #[must_use]
+    pub fn as_recorded(self, wall: Option<Timestamp>) -> Self {
+        Self { wall: wall.map(whole_microseconds), synced: false, ..self }
     }
 }
 
@@ -236,6 +247,11 @@ mod tests {
         assert_eq!(serde_json::from_str::<Stamp>(&text).unwrap(), stamp, "{text}");
         let later = stamp.after(Duration::from_millis(1500));
         assert_eq!(later.mono_ns - stamp.mono_ns, 1_500_000_000);
-        assert_eq!(later.wall.as_microsecond() - stamp.wall.as_microsecond(), 1_500_000);
+        let microsecond = |stamp: Stamp| stamp.wall.unwrap().as_microsecond();
+        assert_eq!(microsecond(later) - microsecond(stamp), 1_500_000);
+        let unknown = stamp.as_recorded(None);
+        let text = serde_json::to_string(&unknown).unwrap();
+        assert!(!text.contains("wall"), "{text}");
+        assert_eq!(serde_json::from_str::<Stamp>(&text).unwrap(), unknown);
     }
 }

@@ -96,7 +96,7 @@ fn room(data: &Path) -> Check {
 
 fn clock(root: &Path) -> Check {
     let now = SystemClock::with_root(root).now();
-    let wall = now.wall.strftime("%Y-%m-%d %H:%M UTC");
+    let wall = now.wall.unwrap_or_default().strftime("%Y-%m-%d %H:%M UTC");
     if now.synced {
         return Check::ok("clock", format!("{wall}, set by a time source"));
     }

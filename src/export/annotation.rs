@@ -11,8 +11,8 @@ use std::io::Write;
 
 use super::{Annotations, write_error};
 use crate::Result;
-use crate::recording::Recording;
 use crate::recording::segments::Segment;
+use crate::recording::{Recording, Seen};
 
 /// How long an event is in ELAN, in seconds, unless the next one comes sooner.
 const EVENT: f64 = 0.5;
@@ -35,12 +35,9 @@ impl Owner {
         }
     }
 
-    fn subject(&self, recording: &Recording) -> String {
-        if self.several {
-            clean(&format!("{} {}", recording.device, recording.run))
-        } else {
-            clean(&recording.device)
-        }
+    fn subject(&self, recording: &Recording, session: usize) -> String {
+        let device = recording.device_in(session);
+        if self.several { clean(&format!("{device} {}", recording.run)) } else { clean(device) }
     }
 }
 
@@ -91,9 +88,9 @@ impl Annotations for Elan<'_> {
         self.line(&tier, segment.begin, segment.end, &segment.category.to_string())
     }
 
-    fn event(&mut self, recording: &Recording, seconds: f64, text: &str) -> Result<()> {
+    fn event(&mut self, recording: &Recording, seen: &Seen, text: &str) -> Result<()> {
         let tier = self.owner.tier("events", recording);
-        let (mut at, mut text) = (seconds.max(0.0), clean(text));
+        let (mut at, mut text) = (seen.seconds.max(0.0), clean(text));
         match &mut self.event {
             Some((same, begin, before)) if *same == tier => {
                 // Several in one millisecond are one annotation.
@@ -137,16 +134,16 @@ impl<'a> Boris<'a> {
 
 impl Annotations for Boris<'_> {
     fn segment(&mut self, recording: &Recording, segment: &Segment) -> Result<()> {
-        let subject = self.owner.subject(recording);
+        let subject = self.owner.subject(recording, segment.session);
         let behaviour = format!("category {}", segment.category);
         let comment = format!("begin, certainty {:.2}, {} frames", segment.mean_certainty(), segment.frames);
         self.line(segment.begin, &subject, &behaviour, &comment)?;
         self.line(segment.end, &subject, &behaviour, "end")
     }
 
-    fn event(&mut self, recording: &Recording, seconds: f64, text: &str) -> Result<()> {
-        let subject = self.owner.subject(recording);
-        self.line(seconds.max(0.0), &subject, "event", &clean(text))
+    fn event(&mut self, recording: &Recording, seen: &Seen, text: &str) -> Result<()> {
+        let subject = self.owner.subject(recording, seen.session);
+        self.line(seen.seconds.max(0.0), &subject, "event", &clean(text))
     }
 
     fn finish(&mut self) -> Result<()> {

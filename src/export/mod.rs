@@ -8,7 +8,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use crate::recording::segments::{Segment, Segments, Wanted};
-use crate::recording::{Missing, Recording};
+use crate::recording::{Missing, Recording, Seen};
 use crate::{Error, Result};
 
 mod annotation;
@@ -71,7 +71,7 @@ pub fn export(
 /// Whatever takes annotations.
 trait Annotations {
     fn segment(&mut self, recording: &Recording, segment: &Segment) -> Result<()>;
-    fn event(&mut self, recording: &Recording, seconds: f64, text: &str) -> Result<()>;
+    fn event(&mut self, recording: &Recording, seen: &Seen, text: &str) -> Result<()>;
     fn finish(&mut self) -> Result<()>;
 }
 
@@ -111,7 +111,7 @@ fn annotate(
             }
             What::Events => recording.read(|seen| match crate::recording::describe(&seen.record) {
                 text if text.is_empty() => Ok(()),
-                text => annotations.event(recording, seen.seconds, &text),
+                text => annotations.event(recording, &seen, &text),
             })?,
             What::Frames | What::Updates => {
                 return Err(Error::input("annotations are made of --what segments or events"));

@@ -122,7 +122,7 @@ fn common(
     at: &crate::device::clock::Stamp,
 ) -> Vec<Cell> {
     vec![
-        recording.device.as_str().into(),
+        recording.device_in(session).into(),
         recording.run.as_str().into(),
         (session as u64).into(),
         seconds.into(),

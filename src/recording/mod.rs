@@ -14,7 +14,9 @@
 //! its record.
 //!
 //! A recorded or built-in source has a time of its own, which frames carry and which may pass faster than ours. Then
-//! `seconds` are the source's, from its first frame on, and other records have those of the frame before them.
+//! `seconds` are the source's, from its first frame on, and other records have those of the frame before them. `wall` is
+//! then the source's, too, and absent where it has none: never the time at which it was processed. Another source in the
+//! same recording begins where the one before ended, so that no two frames share a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,12 +112,29 @@ impl Recording {
         Ok(Self {
             fs,
             dir,
-            device: survey.start.as_ref().map_or("unknown", |start| &start.device).to_owned(),
+            device: survey.start.as_ref().map_or(sessions::UNKNOWN, |start| &start.device).to_owned(),
             run,
             interval: survey.intervals.quantile(0.5),
             sessions: survey.sessions,
             start: survey.start,
         })
+    }
+
+    /// The name of the device or participant in a session.
+    pub fn device_in(&self, session: usize) -> &str {
+        let session = session.checked_sub(1).and_then(|index| self.sessions.get(index));
+        session.map_or(&self.device, |session| &session.device)
+    }
+
+    /// The sources of frames, each once, in their order.
+    pub fn sources(&self) -> Vec<&str> {
+        let mut sources: Vec<&str> = Vec::new();
+        for session in &self.sessions {
+            if !sources.contains(&session.source.as_str()) {
+                sources.push(&session.source);
+            }
+        }
+        sources
     }
 
     /// The folder of the trace.

@@ -103,6 +103,9 @@ pub fn certainty(frame: &Frame) -> f64 {
 pub struct Segments {
     wanted: Wanted,
     interval: f64,
+    /// Seconds between the last two frames that followed each other, and when the last one was.
+    step: f64,
+    last: f64,
     /// The stretch whose last frame's end is not known yet.
     open: Option<Segment>,
     /// Closed ones that a later one may still be joined to or swallow.
@@ -112,24 +115,35 @@ pub struct Segments {
 impl Segments {
     /// For a recording with this usual interval.
     pub fn new(wanted: Wanted, interval: Option<f64>) -> Self {
-        Self { wanted, interval: interval.unwrap_or(ONE_FRAME), open: None, waiting: VecDeque::new() }
+        let interval = interval.unwrap_or(ONE_FRAME);
+        Self { wanted, interval, step: interval, last: 0.0, open: None, waiting: VecDeque::new() }
     }
 
     /// Takes the next record and hands over the segments that are settled by it.
     pub fn add<E>(&mut self, seen: &Seen, emit: &mut impl FnMut(Segment) -> Result<(), E>) -> Result<(), E> {
         let Record::Frame(frame) = &seen.record else { return Ok(()) };
         let new = Segment::of(seen, frame);
+        let before = std::mem::replace(&mut self.last, new.begin);
         let Some(mut open) = self.open.take() else {
             self.open = Some(new);
             return Ok(());
         };
         let follows = open.session == new.session && new.begin - open.end <= BREAK * self.interval;
+        let end = self.end_of(&open);
+        if follows && new.begin > before {
+            self.step = new.begin - before;
+        }
         if follows && open.category == new.category {
             open.join(&new);
             self.open = Some(open);
             return Ok(());
         }
-        open.end = if follows { new.begin.max(open.end) } else { open.end + self.interval };
+        open.end = match follows {
+            true => new.begin.max(open.end),
+            // Nothing overlaps: the next session may begin sooner than the usual interval.
+            false if new.begin > open.end => end.min(new.begin),
+            false => end,
+        };
         self.open = Some(new);
         self.close(open, emit)
     }
@@ -137,13 +151,19 @@ impl Segments {
     /// Hands over what is left.
     pub fn finish<E>(mut self, emit: &mut impl FnMut(Segment) -> Result<(), E>) -> Result<(), E> {
         if let Some(mut open) = self.open.take() {
-            open.end += self.interval;
+            open.end = self.end_of(&open);
             self.close(open, emit)?;
         }
         while let Some(segment) = self.waiting.pop_front() {
             self.hand_over(segment, emit)?;
         }
         Ok(())
+    }
+
+    /// The end of a stretch after which nothing follows: its last frame stands for as long as the one before it did, but not
+    /// for longer than usual.
+    fn end_of(&self, open: &Segment) -> f64 {
+        open.end + self.interval.min(self.step)
     }
 
     /// A stretch has ended: it is joined to an earlier one of its category that is near enough, or waits.

@@ -21,7 +21,14 @@ pub struct Session {
     pub updates: RangeInclusive<u64>,
     /// Whether it ended in an orderly way.
     pub stopped: bool,
+    /// The name of the device or participant.
+    pub device: String,
+    /// Where its frames came from.
+    pub source: String,
 }
+
+/// What is not known because the trace's beginning is gone.
+pub(super) const UNKNOWN: &str = "unknown";
 
 /// An empty range.
 #[expect(clippy::reversed_empty_ranges, reason = "a range without members is what is meant")]
@@ -60,15 +67,26 @@ impl Survey {
         self.run.get_or_insert_with(|| name(&entry.at));
         let number = self.counter.of(&entry.record);
         if self.sessions.len() < number {
-            let session =
-                Session { begin: seconds, end: seconds, at, frames: NONE, updates: NONE, stopped: false };
-            self.sessions.push(session);
+            self.sessions.push(Session {
+                begin: seconds,
+                end: seconds,
+                at,
+                frames: NONE,
+                updates: NONE,
+                stopped: false,
+                device: UNKNOWN.to_owned(),
+                source: UNKNOWN.to_owned(),
+            });
         }
         let Some(session) = self.sessions.last_mut() else { return };
         session.end = session.end.max(seconds);
         session.stopped = matches!(entry.record, Record::Stop(_));
         match &entry.record {
-            Record::Start(start) => self.start = Some((**start).clone()),
+            Record::Start(start) => {
+                session.device.clone_from(&start.device);
+                session.source.clone_from(&start.source);
+                self.start = Some((**start).clone());
+            }
             Record::Frame(frame) => {
                 extend(&mut session.frames, frame.frame);
                 if let Some((last, before)) = self.last_frame.replace((number, seconds))
@@ -94,6 +112,9 @@ fn extend(range: &mut RangeInclusive<u64>, number: u64) {
 /// The recording's name: when its first record was made, and in which boot.
 fn name(first: &Stamp) -> String {
     let boot = first.boot.to_string();
-    let wall = first.wall.strftime("%Y%m%dT%H%M%SZ");
-    format!("{wall}-{}", boot.split('-').next().unwrap_or_default())
+    let boot = boot.split('-').next().unwrap_or_default();
+    match first.wall {
+        Some(wall) => format!("{}-{boot}", wall.strftime("%Y%m%dT%H%M%SZ")),
+        None => format!("{}-{boot}", first.mono_ns),
+    }
 }

@@ -13,7 +13,7 @@ use crate::storage::OsFilesystem;
 use crate::trace::{Frame, Record, Start, TraceSettings, TraceWriter};
 
 fn stamp(boot: u8, seconds: u64, wall: i64, synced: bool) -> Stamp {
-    let wall = Timestamp::from_second(wall).unwrap();
+    let wall = Timestamp::from_second(wall).ok();
     Stamp { boot: BootId::from_bytes([boot; 16]), mono_ns: seconds * 1_000_000_000, wall, synced }
 }
 
@@ -28,6 +28,8 @@ fn start(frame: u64) -> Record {
         settings: serde_json::Value::Null,
         frame,
         resumed_from: None,
+        recorded: None,
+        continues: None,
     }))
 }
 
@@ -118,7 +120,7 @@ fn a_frame_is_when_its_picture_was_taken() {
     let (_, seen, _) = read(folder.path());
     assert_eq!(seen[1].seconds, 9.75);
     assert_eq!(seen[1].at.mono_ns, 109_750_000_000);
-    assert_eq!(seen[1].at.wall.to_string(), "2033-05-18T03:33:29.75Z");
+    assert_eq!(seen[1].at.wall.unwrap().to_string(), "2033-05-18T03:33:29.75Z");
 }
 
 #[test]
@@ -168,7 +170,70 @@ fn a_camera_after_a_recorded_source_goes_on_from_where_that_ended() {
     );
     let (_, seen, _) = read(folder.path());
     let seconds: Vec<f64> = seen.iter().map(|seen| seen.seconds).collect();
-    assert_eq!(seconds, [0.0, 0.0, 60.0, 60.0, 62.0, 66.0, 70.0, 70.0, 72.0]);
+    // The last picture of a source stands for as long as the one before it.
+    assert_eq!(seconds, [0.0, 0.0, 60.0, 120.0, 122.0, 126.0, 130.0, 130.0, 132.0]);
+}
+
+#[test]
+fn several_recorded_sources_follow_each_other_and_one_that_goes_on_does_not_begin_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |n: u64| stamp(1, 1000 + n, 2_000_000_000, true);
+    let told = |n: u64, wall: &str| at(n).as_recorded(wall.parse().ok());
+    let of = |n: u64, second: u64| {
+        let Record::Frame(seen) = frame(n, n) else { unreachable!() };
+        // By their looks these could be times of the machine's clock.
+        let captured_ns = Some((1000 + second) * 1_000_000_000);
+        Record::Frame(Frame { captured_ns, latency_ms: Some(0.0), ..seen })
+    };
+    let from = |source: &str, frame: u64, continues: bool| {
+        let Record::Start(mut start) = start(frame) else { unreachable!() };
+        (start.source, start.recorded, start.continues) = (source.to_owned(), Some(true), Some(continues));
+        Record::Start(start)
+    };
+    write(
+        folder.path(),
+        [
+            (at(0), from("a", 0, true)),
+            (told(1, "2026-03-05T10:00:00Z"), of(0, 1)),
+            (told(5, "2026-03-05T10:00:04Z"), of(1, 5)),
+            (at(6), from("b", 2, false)),
+            (told(7, ""), of(2, 0)),
+            (told(8, ""), of(3, 2)),
+            (at(9), from("b, longer now", 4, true)),
+            (told(10, ""), of(4, 4)),
+        ],
+    );
+    let (recording, seen, _) = read(folder.path());
+    let seconds: Vec<f64> = seen.iter().map(|seen| seen.seconds).collect();
+    assert_eq!(seconds, [0.0, 0.0, 4.0, 8.0, 8.0, 10.0, 10.0, 12.0]);
+    let walls: Vec<bool> = seen.iter().map(|seen| seen.at.wall.is_some()).collect();
+    assert_eq!(walls, [false, true, true, false, false, false, false, false]);
+    assert_eq!(recording.sources(), ["a", "b", "b, longer now"]);
+    let mut ends = Vec::new();
+    let mut emit = |segment: Segment| {
+        ends.push((segment.begin, segment.end));
+        Ok::<(), ()>(())
+    };
+    let mut segments = Segments::new(Wanted::default(), Some(4.1));
+    seen.iter().for_each(|seen| segments.add(seen, &mut emit).unwrap());
+    segments.finish(&mut emit).unwrap();
+    assert_eq!(ends, [(0.0, 4.0), (4.0, 8.0), (8.0, 10.0), (10.0, 12.0), (12.0, 14.0)]);
+}
+
+#[test]
+fn pictures_of_older_traces_without_times_do_not_share_theirs_with_what_follows() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |n: u64| stamp(1, 1000 + n, 2_000_000_000, true);
+    let Record::Frame(seen) = frame(1, 1) else { unreachable!() };
+    let taken = Record::Frame(Frame { captured_ns: Some(0), latency_ms: Some(5.0), ..seen });
+    let Record::Start(mut rooms) = start(1) else { unreachable!() };
+    rooms.source = "other".to_owned();
+    write(
+        folder.path(),
+        [(at(0), start(0)), (at(3), frame(0, 1)), (at(7), Record::Start(rooms)), (at(8), taken)],
+    );
+    let (_, seen, _) = read(folder.path());
+    assert_eq!(seen.iter().map(|seen| seen.seconds).collect::<Vec<_>>(), [0.0, 3.0, 7.0, 7.0]);
 }
 
 #[test]

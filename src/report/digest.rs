@@ -156,9 +156,9 @@ impl Digest {
 
     fn add(&mut self, seen: &Seen, interval: f64) {
         self.end = self.end.max(seen.seconds);
-        let wall = || seen.at.wall.strftime("%Y-%m-%d %H:%M:%S").to_string();
-        self.began.get_or_insert_with(wall);
-        self.ended = Some(wall());
+        let wall = seen.at.wall.map(|wall| wall.strftime("%Y-%m-%d %H:%M:%S").to_string());
+        self.began = self.began.take().or_else(|| wall.clone());
+        self.ended = wall.clone().or(self.ended.take());
         self.synced = seen.at.synced;
         match &seen.record {
             Record::Frame(frame) => self.frame(frame, seen.seconds, interval),
@@ -174,7 +174,7 @@ impl Digest {
             return;
         }
         if self.events.len() < MOST_EVENTS {
-            self.events.push(Event { seconds: seen.seconds, wall: wall(), text });
+            self.events.push(Event { seconds: seen.seconds, wall: wall.unwrap_or_default(), text });
         } else {
             self.more_events += 1;
         }

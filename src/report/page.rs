@@ -71,12 +71,15 @@ fn header(recording: &Recording, digest: &Digest) -> String {
     let line = |name: &str, value: &str| {
         if value.is_empty() { String::new() } else { format!("<li><b>{name}</b> {}</li>", Escaped(value)) }
     };
-    let clock = if digest.synced { "" } else { " (clock not set: may be wrong)" };
-    let when = format!(
-        "{} to {} UTC{clock}",
-        digest.began.as_deref().unwrap_or("?"),
-        digest.ended.as_deref().unwrap_or("?")
-    );
+    let clock = match start.and_then(|start| start.recorded) {
+        Some(true) => ", as the recording tells",
+        _ if digest.synced => "",
+        _ => " (clock not set: may be wrong)",
+    };
+    let when = match (&digest.began, &digest.ended) {
+        (Some(began), Some(ended)) => format!("{began} to {ended} UTC{clock}"),
+        _ => "not known: the source does not tell (--start-time says it)".to_owned(),
+    };
     let sessions = match recording.sessions.len() {
         1 => "one session".to_owned(),
         number => format!("{number} sessions"),
@@ -87,7 +90,7 @@ fn header(recording: &Recording, digest: &Digest) -> String {
         Escaped(&recording.device),
         line("when", &when),
         line("run", &format!("{}, {sessions}, {ended}", recording.run)),
-        line("camera", start.map_or("", |start| &start.source)),
+        line("camera", &recording.sources().join("; ")),
         line("computed on", start.map_or("", |start| &start.compute)),
         line("board", start.map_or("", |start| &start.board)),
     )

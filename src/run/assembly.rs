@@ -22,7 +22,7 @@ use super::signals::Signals;
 use super::socket::ControlSocket;
 use super::status::{Requests, Status};
 use super::thumbnails::{self, Thumbnails};
-use crate::camera::{Camera, Capture, Frame, Kind};
+use crate::camera::{self, Camera, Capture, Frame, Kind, Options};
 use crate::device::clock::{Clock, SystemClock};
 use crate::device::service::ServiceManager;
 use crate::device::{Sensors, board};
@@ -119,8 +119,6 @@ impl Run {
             Some(restored) => Start::of(restored),
             None => start_weights(plan, &network)?,
         };
-        Remembered::of(plan).write(&*fs, data)?;
-
         let compute = plan.device.open()?;
         let compute_name = compute.name();
         let options = TrainingOptions { memory_budget: plan.memory_budget, ..TrainingOptions::default() };
@@ -141,12 +139,14 @@ impl Run {
         let (mut next_frame, mut counts, mut ran_before) = (0, Counts::default(), Duration::ZERO);
         let header = restored.as_ref().map(|restored| restored.live.header.clone());
         // The place in a recording is a place in that recording alone.
-        let same_source = before.is_none_or(|before| before.camera == plan.camera)
-            && header.as_ref().is_none_or(|header| header.camera == plan.camera);
+        let same_source = before.is_none_or(|before| camera::same(&before.camera, &plan.camera))
+            && header.as_ref().is_none_or(|header| camera::same(&header.camera, &plan.camera));
         let place = header.as_ref().filter(|_| same_source).map_or(0, |header| header.next_sequence);
         let place = forgot_at.filter(|_| same_source).map_or(place, |forgot| place.max(forgot.sequence));
         let mut used = restored.as_ref().map(|restored| restored.live.used).unwrap_or_default();
         let mut feed = open_feed(plan, &camera, place)?;
+        // Only now: a source that could not be opened is not this recording's.
+        Remembered::of(plan).write(&*fs, data)?;
         let reads_on = same_source && feed.recording().is_some();
         let mut window = Vec::new();
         if let (Some(Restored { live: part, learner, .. }), Some(header)) = (restored, header) {
@@ -214,6 +214,8 @@ impl Run {
             settings: serde_json::to_value(settings).unwrap_or_default(),
             frame: next_frame,
             resumed_from,
+            recorded: Some(feed.recording().is_some()),
+            continues: feed.recording().map(|_| reads_on),
         })));
         writer.record(Record::Camera(trace::Camera {
             state: trace::CameraState::Opened,
@@ -376,11 +378,20 @@ fn live_path(plan: &RunPlan, network: &Plan, start: &Start, scaling: &InputScali
 }
 
 fn open_feed(plan: &RunPlan, camera: &Camera, next_sequence: u64) -> Result<Feed> {
-    let source = camera.open(&plan.camera_options)?;
+    let side = plan.settings.image_height.max(plan.settings.image_width);
+    let options = Options { period: Some(plan.period), side: Some(side), ..plan.camera_options.clone() };
+    let source = camera.open(&options)?;
+    let start_time = options.start_time;
     Ok(match source.kind() {
-        Kind::Live => Feed::Camera(Capture::of(source, camera, &plan.camera_options)?),
+        Kind::Live if start_time.is_some() => {
+            return Err(Error::input(format!(
+                "--start-time is for recordings: {} is live, and its frames have the time of now",
+                plan.camera
+            )));
+        }
+        Kind::Live => Feed::Camera(Capture::of(source, camera, &options)?),
         Kind::Recorded | Kind::BuiltIn => {
-            Feed::Recording(Tape::new(source, plan.period, plan.realtime, next_sequence)?)
+            Feed::Recording(Tape::new(source, plan.period, plan.realtime, next_sequence, start_time)?)
         }
     })
 }

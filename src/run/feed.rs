@@ -5,9 +5,12 @@
 
 use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::sampler::Sampler;
 use crate::Result;
 use crate::camera::{Capture, Counters, Event, Frame, Kind, Life, Next, Source};
+use crate::device::clock::Stamp;
 
 /// The longest that a call waits, so that the loop hears requests and feeds the watchdog.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -31,6 +34,8 @@ pub struct Recording {
     pace: Option<Pace>,
     /// A frame that was read before its time.
     early: bool,
+    /// When the source's time was 0, where that is known.
+    epoch: Option<Timestamp>,
 }
 
 #[derive(Debug, Default)]
@@ -50,12 +55,13 @@ pub enum Fed {
 }
 
 impl Recording {
-    /// Reads `source`, from frame `next_sequence` on.
+    /// Reads `source`, from frame `next_sequence` on. `start_time` is when its first frame was taken, if the user says so.
     pub fn new(
         mut source: Box<dyn Source + Send>,
         period: Duration,
         paced: bool,
         next_sequence: u64,
+        start_time: Option<Timestamp>,
     ) -> Result<Self> {
         let spacing = match source.rate() {
             Some(rate) if rate > 0.0 => Duration::from_secs_f64(1.0 / rate),
@@ -67,7 +73,15 @@ impl Recording {
         }
         let spacing = u64::try_from(spacing.as_nanos()).unwrap_or(u64::MAX).max(1);
         let pace = paced.then(Pace::default);
-        Ok(Self { source, next_sequence, spacing, pace, early: false })
+        let began = i64::try_from(source.begins_ns()).unwrap_or(i64::MAX);
+        let said = start_time.and_then(|time| time.checked_sub(SignedDuration::from_nanos(began)).ok());
+        let epoch = said.or_else(|| source.epoch());
+        Ok(Self { source, next_sequence, spacing, pace, early: false, epoch })
+    }
+
+    /// When a frame of this time of the source was taken, where that is known.
+    fn wall(&self, time: u64) -> Option<Timestamp> {
+        self.epoch?.checked_add(SignedDuration::from_nanos(i64::try_from(time).ok()?)).ok()
     }
 
     /// Whether earlier frames can be read again.
@@ -78,7 +92,14 @@ impl Recording {
     /// Reads one frame by its number, and leaves the place as it was: for a resumed run.
     pub fn read_again(&mut self, sequence: u64, frame: &mut Frame) -> Result<bool> {
         self.source.seek(sequence)?;
-        let found = matches!(self.source.next(frame)?, Next::Frame);
+        // A video takes its time to get there.
+        let found = loop {
+            match self.source.next(frame)? {
+                Next::Frame => break true,
+                Next::Nothing => {}
+                Next::End => break false,
+            }
+        };
         self.source.seek(self.next_sequence)?;
         Ok(found && frame.sequence == sequence)
     }
@@ -147,6 +168,22 @@ impl Feed {
         std::thread::sleep(Duration::from_millis(50));
         if let Self::Recording(Recording { pace: Some(pace), .. }) = self {
             pace.origin = None;
+        }
+    }
+
+    /// The moment of a frame: of a recording, with the wall time that the recording tells, or none.
+    pub fn stamp(&self, now: Stamp, time: u64) -> Stamp {
+        match self {
+            Self::Camera(_) => now,
+            Self::Recording(recording) => now.as_recorded(recording.wall(time)),
+        }
+    }
+
+    /// What is known to be missing of a recording, and why.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            Self::Camera(_) => None,
+            Self::Recording(recording) => recording.source.missing(),
         }
     }
 

@@ -51,6 +51,7 @@ pub mod signals;
 pub mod socket;
 pub mod status;
 pub mod thumbnails;
+mod trust;
 mod watch;
 mod wishes;
 

@@ -1,16 +1,19 @@
 //! What a run is started with, and the file in the data folder that remembers it.
 //!
 //! `run.toml` is written when a data folder is first used and read when it is used again, so that `oupn-edge --data DIR`
-//! alone goes on. Version 1: `version`, `camera`, `format`, `resolution`, `rate` (where given), `realtime`, `period_s`,
-//! `calibrate`, `model` (its absolute path, if any), `name` (if given) and `settings`, a table as `oupn-edge config show` prints it. Fields may be
-//! added if they have a default.
+//! alone goes on. Version 1: `version`, `camera`, `name`, `format`, `resolution`, `rate`,
+//! `start_time` (where given), `realtime`, `period_s`, `calibrate`, `model` (its absolute path, if any), `command_mark` (of a
+//! `pipe:`, see `trust.rs`) and `settings`, a table as `oupn-edge config show` prints it. Fields may be added if they
+//! have a default; unknown ones are passed over, so that an older program goes on with a newer file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::camera::Options;
+use super::trust;
+use crate::camera::{self, Camera, Options};
 use crate::config::Settings;
 use crate::encoder::device::DeviceChoice;
 use crate::frame::PixelFormat;
@@ -70,11 +73,13 @@ pub struct RunPlan {
 
 /// What `run.toml` holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Remembered {
     version: u32,
     /// Where frames come from.
     pub camera: String,
+    /// Shows that the command of a `pipe:` was given by this user on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    command_mark: Option<String>,
     /// The pixel format that the camera was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     format: Option<String>,
@@ -84,6 +89,9 @@ pub struct Remembered {
     /// Its frames a second, or those at which images without times were taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// When the first frame of a recorded source was taken, if the user said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Timestamp>,
     /// Whether a recorded source takes its time, and a pipe is a camera.
     #[serde(default = "usually")]
     pub realtime: bool,
@@ -111,9 +119,11 @@ impl Remembered {
         Self {
             version: VERSION,
             camera: plan.camera.clone(),
+            command_mark: is_command(&plan.camera).then(|| trust::mark(&plan.camera)).flatten(),
             format: plan.camera_options.format.map(|format| format.to_string()),
             resolution: plan.camera_options.resolution,
             rate: plan.camera_options.rate,
+            start_time: plan.camera_options.start_time,
             realtime: plan.realtime,
             period_s: plan.period.as_secs_f64(),
             calibrate: plan.calibrate,
@@ -156,6 +166,52 @@ impl Remembered {
         self.format.as_deref().map(str::parse).transpose()
     }
 
+    /// Refuses a source or a name that is not this recording's own: two never become one unasked.
+    ///
+    /// # Errors
+    ///
+    /// The sentence names what differs, and both ways to go on.
+    pub fn check_same(&self, data: &Path, camera: Option<&str>, name: Option<&str>) -> Result<()> {
+        let ways = "record it into another folder with --data, or add --continue-with to go on with both in one memory";
+        let data = data.display();
+        if let Some(other) = camera.filter(|camera| !camera::same(camera, &self.camera)) {
+            return Err(Error::input(format!(
+                "{data} holds a recording of {}, and {} is another source: {ways}",
+                self.camera.escape_debug(),
+                other.escape_debug()
+            )));
+        }
+        let own = match &self.name {
+            Some(own) => format!("of \"{}\"", own.escape_debug()),
+            None => "that was made without --name".to_owned(),
+        };
+        match name.filter(|name| self.name.as_deref() != Some(*name)) {
+            Some(other) => Err(Error::input(format!(
+                "{data} holds a recording {own}, and --name says \"{}\": {ways}",
+                other.escape_debug()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The source to go on with when none is given. A command is run only if this user gave it on this machine.
+    ///
+    /// # Errors
+    ///
+    /// The file names a command, and may be somebody else's.
+    pub fn own_camera(&self, data: &Path) -> Result<String> {
+        let path = data.join(NAME);
+        if !is_command(&self.camera) || trust::is_own(&path, &self.camera, self.command_mark.as_deref()) {
+            return Ok(self.camera.clone());
+        }
+        Err(Error::input(format!(
+            "{} says that frames come from the command \"{}\", but not that you gave it on this machine: it is not run; if \
+             you want it to, give it again with --camera",
+            path.display(),
+            self.camera.escape_debug()
+        )))
+    }
+
     /// Writes the file, durably, if it does not say the same already: a start on a full disk needs no room for it.
     pub fn write(&self, fs: &dyn Filesystem, data: &Path) -> Result<()> {
         let path = data.join(NAME);
@@ -179,6 +235,10 @@ fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
+fn is_command(camera: &str) -> bool {
+    matches!(camera.parse(), Ok(Camera::Pipe(_)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,9 +249,11 @@ mod tests {
         Remembered {
             version: VERSION,
             camera: "rooms".into(),
+            command_mark: None,
             format: Some("YUYV".into()),
             resolution: Some((640, 480)),
             rate: Some(29.97),
+            start_time: "2026-03-05T10:00:00Z".parse().ok(),
             realtime: false,
             period_s: 4.0,
             calibrate: true,

@@ -73,6 +73,8 @@ pub struct Ended {
     pub skipped: u64,
     /// Pictures that could not be used.
     pub corrupt: u64,
+    /// What else is missing of the source, and why: it was cut off, or is damaged.
+    pub missing: Option<String>,
     /// Categories that live.
     pub categories: usize,
     /// Categories founded over all starts.
@@ -209,7 +211,7 @@ impl Recording {
         let outcome = self.run_loop();
         self.manager.stopping();
         let (reason, detail) = match &outcome {
-            Ok(reason) => (*reason, None),
+            Ok(reason) => (*reason, self.feed.missing()),
             Err(error) => (StopReason::Error, Some(error.to_string())),
         };
         if let Err(error) = self.finish() {
@@ -231,6 +233,7 @@ impl Recording {
             updates: self.counts.updates,
             skipped: self.counts.skipped,
             corrupt: self.counts.corrupt + self.feed.counters().corrupt,
+            missing: self.feed.missing(),
             categories: self.live.categories(),
             founded: self.live.memory.next_id(),
             seconds,
@@ -312,7 +315,7 @@ impl Recording {
             Err(error) => return self.note_not_finite(&error),
         };
         self.counts.not_finite = 0;
-        let at = self.clock.now();
+        let at = self.feed.stamp(self.clock.now(), time);
         let mut record = trace::Frame::observed(self.next_frame, &recognised.observation);
         record.camera_sequence = Some(frame.sequence);
         record.truth = frame.truth.map(u64::from);
@@ -321,7 +324,8 @@ impl Recording {
             let latency = at.mono_ns.saturating_sub(frame.monotonic_ns);
             record.latency_ms = Some(Duration::from_nanos(latency).as_secs_f32() * 1e3);
         } else {
-            record.captured_ns = frame.recorded_ns;
+            // Also of pictures without times: never the moment at which they happen to be read.
+            record.captured_ns = Some(time);
             record.latency_ms = Some(start.elapsed().as_secs_f32() * 1e3);
         }
         self.counts.score.add(record.truth, record.category);

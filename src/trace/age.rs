@@ -39,10 +39,11 @@ impl Boot {
 
     fn age(&self, at: &Stamp, now: &Stamp) -> Duration {
         let certain = self.since_ns.saturating_add(self.last_ns.saturating_sub(at.mono_ns));
-        let by_wall = if at.synced && now.synced && at.boot != now.boot {
-            now.wall.as_microsecond().saturating_sub(at.wall.as_microsecond())
-        } else {
-            0
+        let by_wall = match (at.wall, now.wall) {
+            (Some(wall), Some(now_wall)) if at.synced && now.synced && at.boot != now.boot => {
+                now_wall.as_microsecond().saturating_sub(wall.as_microsecond())
+            }
+            _ => 0,
         };
         Duration::from_nanos(certain).max(Duration::from_micros(u64::try_from(by_wall).unwrap_or(0)))
     }
@@ -115,7 +116,7 @@ mod tests {
     const DIR: &str = "/trace";
 
     fn stamp(boot: u8, seconds: u64, wall: i64, synced: bool) -> Stamp {
-        let wall = Timestamp::from_second(wall).unwrap();
+        let wall = Timestamp::from_second(wall).ok();
         Stamp { boot: BootId::from_bytes([boot; 16]), mono_ns: seconds * 1_000_000_000, wall, synced }
     }
 

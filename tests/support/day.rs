@@ -37,7 +37,7 @@ impl Default for Day {
 
 /// The first moment of a boot that began so many seconds after the recording did.
 fn boot(number: u8, seconds: i64) -> Stamp {
-    let wall = Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+    let wall = Timestamp::from_second(1_800_000_000 + seconds).ok();
     Stamp { boot: BootId::from_bytes([number; 16]), mono_ns: 17_000_000_000, wall, synced: true }
 }
 
@@ -98,6 +98,8 @@ impl<'a> Writing<'a> {
             settings: serde_json::to_value(Preset::Saycam.settings()).unwrap(),
             frame: resumed.unwrap_or(0),
             resumed_from: resumed.map(|frame| format!("checkpoint-{frame:08}.safetensors")),
+            recorded: Some(false),
+            continues: None,
         })));
         state.camera(CameraState::Opened, Some("640×480 MJPG at 30"), None);
         state

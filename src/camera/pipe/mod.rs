@@ -1,7 +1,7 @@
 //! Frames from a program: `pipe:COMMAND`, or `-` for whatever writes to standard input.
 //!
 //! The stream is Y4M, known by its first bytes, or raw red-green-blue pixels of the size given by `--resolution`. It is
-//! the way in for CSI cameras (GStreamer) and video files (ffmpeg). A command runs in a process group of its own, which
+//! the way in for CSI cameras (GStreamer) and network cameras (ffmpeg). A command runs in a process group of its own, which
 //! is ended with the source; what it says on standard error goes to the log, and its last line into the message if it
 //! fails. Reading never waits longer than a moment: a program that falls silent is noticed, and can be ended.
 
@@ -54,8 +54,13 @@ pub(super) struct Pipe {
 /// How the frames are written.
 #[derive(Clone, Copy, Debug)]
 enum Pixels {
-    Rgb { width: usize, height: usize },
+    Rgb {
+        width: usize,
+        height: usize,
+    },
     Y4m(y4m::Header),
+    /// Y4M whose header has not come yet.
+    Awaited,
 }
 
 /// What reading one frame's bytes came to.
@@ -72,8 +77,23 @@ enum Bytes {
 impl Pipe {
     /// Starts a command of the shell.
     pub(super) fn command(command: &str, options: &Options) -> Result<Self> {
-        let (program, output) = Program::start(command)?;
-        Self::new(format!("pipe:{command}"), Box::new(Patient(output)), Some(program), options)
+        let name = format!("pipe:{command}");
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]);
+        let (program, output) = Program::start(shell, &name, |line| log::debug!("pipe: {line}"))?;
+        Self::new(name, Box::new(Patient(output)), Some(program), options)
+    }
+
+    /// Starts a program that writes Y4M, without waiting for its first byte; `hear` gets each line of its standard error.
+    pub(super) fn decoder(
+        name: &str,
+        command: Command,
+        hear: impl FnMut(&str) + Send + 'static,
+    ) -> Result<Self> {
+        let (program, output) = Program::start(command, name, hear)?;
+        let input: Box<dyn Read + Send> = Box::new(Patient(output));
+        let reader = BufReader::with_capacity(1 << 16, input);
+        Ok(Self::of(name.to_owned(), reader, Some(program), Pixels::Awaited, None, false))
     }
 
     /// Reads standard input.
@@ -120,27 +140,39 @@ impl Pipe {
         };
         let rate = match pixels {
             Pixels::Y4m(header) => header.rate.or(options.rate),
-            Pixels::Rgb { .. } => options.rate,
+            Pixels::Rgb { .. } | Pixels::Awaited => options.rate,
         };
-        Ok(Self {
+        Ok(Self::of(name, reader, program, pixels, rate, options.live_pipe))
+    }
+
+    fn of(
+        name: String,
+        reader: BufReader<Box<dyn Read + Send>>,
+        program: Option<Program>,
+        pixels: Pixels,
+        rate: Option<f64>,
+        live: bool,
+    ) -> Self {
+        Self {
             name,
             reader,
             program,
             pixels,
             rate,
-            live: options.live_pipe,
+            live,
             next: 0,
             counters: Counters::default(),
             line: Vec::new(),
             bytes: Vec::new(),
             filled: None,
-        })
+        }
     }
 
     fn size(&self) -> (usize, usize) {
         match self.pixels {
             Pixels::Rgb { width, height } => (width, height),
             Pixels::Y4m(header) => (header.planes.width, header.planes.height),
+            Pixels::Awaited => (0, 0),
         }
     }
 
@@ -153,6 +185,9 @@ impl Pipe {
     }
 
     fn read_on(&mut self) -> io::Result<Bytes> {
+        if matches!(self.pixels, Pixels::Awaited) && !self.read_header()? {
+            return Ok(Bytes::End);
+        }
         let mut filled = match self.filled {
             Some(filled) => filled,
             None => {
@@ -172,6 +207,24 @@ impl Pipe {
         }
         self.filled = None;
         Ok(Bytes::Whole)
+    }
+
+    /// Reads a header that was not there when the stream was opened; false if the stream ends without one.
+    fn read_header(&mut self) -> io::Result<bool> {
+        let room = y4m::LONGEST_LINE.saturating_sub(self.line.len());
+        (&mut self.reader).take(room as u64).read_until(b'\n', &mut self.line)?;
+        let line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            return Ok(false);
+        }
+        let invalid = |text: String| io::Error::new(ErrorKind::InvalidData, text);
+        if !line.starts_with(y4m::MAGIC) {
+            return Err(invalid("the stream is not Y4M".to_owned()));
+        }
+        let header =
+            y4m::parse(&String::from_utf8_lossy(&line)).map_err(|error| invalid(error.to_string()))?;
+        self.pixels = Pixels::Y4m(header);
+        Ok(true)
     }
 
     /// The length of the frame that follows; none at the stream's end.
@@ -194,6 +247,7 @@ impl Pipe {
                 }
                 Ok(Some(header.planes.bytes().unwrap_or(0)))
             }
+            Pixels::Awaited => Ok(None),
         }
     }
 
@@ -218,7 +272,7 @@ impl Source for Pipe {
         let (width, height) = self.size();
         let format = match self.pixels {
             Pixels::Rgb { .. } => "raw RGB",
-            Pixels::Y4m(_) => "Y4M",
+            Pixels::Y4m(_) | Pixels::Awaited => "Y4M",
         };
         format!("{}: {format} frames of {width}x{height}", self.name)
     }
@@ -243,12 +297,13 @@ impl Source for Pipe {
                     return Ok(Next::Nothing);
                 }
             }
+            Pixels::Awaited => return Ok(Next::Nothing),
         }
         (frame.width, frame.height) = self.size();
         frame.sequence = sequence;
         frame.monotonic_ns = super::now();
         frame.recorded_ns =
-            self.rate.filter(|_| !self.live).map(|rate| (sequence as f64 / rate * 1e9) as u64);
+            self.rate.filter(|_| !self.live).map(|rate| (sequence as f64 / rate * 1e9).round() as u64);
         (frame.truth, frame.mask) = (None, None);
         self.counters.frames += 1;
         Ok(Next::Frame)
@@ -341,10 +396,13 @@ pub(super) struct Program {
 }
 
 impl Program {
-    fn start(command: &str) -> Result<(Self, std::process::ChildStdout)> {
-        let failed = |error| Error::io(format!("pipe:{command}"), error);
-        let mut child = Command::new("/bin/sh")
-            .args(["-c", command])
+    fn start(
+        mut command: Command,
+        name: &str,
+        mut hear: impl FnMut(&str) + Send + 'static,
+    ) -> Result<(Self, std::process::ChildStdout)> {
+        let failed = |error| Error::io(name, error);
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -363,7 +421,7 @@ impl Program {
             while (&mut errors).take(1024).read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
                 let text = String::from_utf8_lossy(&line).trim().to_owned();
                 if !text.is_empty() {
-                    log::debug!("pipe: {text}");
+                    hear(&text);
                     *words.lock().unwrap_or_else(PoisonError::into_inner) = text;
                 }
                 line.clear();

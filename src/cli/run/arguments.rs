@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 
 use crate::camera;
 use crate::cli::bytes::parse_bytes;
@@ -28,8 +29,8 @@ const WATCHING: &str = "Watching it";
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RunArgs {
-    /// Where frames come from: /dev/videoN, a folder or zip of images, `pipe:COMMAND`, `-`, `nokhwa:N`, or `rooms`, the
-    /// built-in world
+    /// Where frames come from: /dev/videoN, a video such as film.mp4, a folder or zip of images, `pipe:COMMAND`, `-`,
+    /// `nokhwa:N`, or `rooms`, the built-in world
     #[arg(long, value_name = "SOURCE", help_heading = SOURCE)]
     pub(super) camera: Option<String>,
     /// Pixel format to ask the camera for, instead of the best one
@@ -41,13 +42,20 @@ pub(in crate::cli) struct RunArgs {
     /// Frames per second to ask the camera for, or at which images without times were taken
     #[arg(long, value_parser = parse_rate, help_heading = SOURCE)]
     pub(super) rate: Option<f64>,
-    /// Off: recorded and built-in sources run as fast as they can, and learning is waited for [default: on]
+    /// When the first frame of a recorded source was taken, such as 2026-03-05T10:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_start_time, help_heading = SOURCE)]
+    pub(super) start_time: Option<Timestamp>,
+    /// Off: recorded and built-in sources run as fast as they can, and learning is waited for [default: off for videos,
+    /// folders and archives, else on]
     #[arg(long, value_enum, help_heading = SOURCE)]
     pub(super) realtime: Option<Switch>,
 
     /// Folder of the recording; one that was used before goes on
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DATA, help_heading = RECORDING)]
     pub(super) data: PathBuf,
+    /// Let another camera, file or name than the recording's own go on in its folder and its memory
+    #[arg(long, help_heading = RECORDING)]
+    pub(super) continue_with: bool,
     /// Who or what is recorded, such as a participant's code; reports and exports show it [default: the host's name]
     #[arg(long, visible_alias = "participant", value_name = "NAME", help_heading = RECORDING)]
     pub(super) name: Option<String>,
@@ -171,6 +179,10 @@ fn parse_reserve(text: &str) -> std::result::Result<usize, String> {
 fn parse_rate(text: &str) -> std::result::Result<f64, String> {
     let rate = text.parse().ok().filter(|rate| camera::Options::RATES.contains(rate));
     rate.ok_or_else(|| "expected frames per second, from 0.001 to 10000".to_owned())
+}
+
+fn parse_start_time(text: &str) -> std::result::Result<Timestamp, String> {
+    text.parse().map_err(|_| "expected date, time and zone such as 2026-03-05T10:00:00Z or …+01:00".to_owned())
 }
 
 fn parse_resolution(text: &str) -> std::result::Result<(u32, u32), String> {

@@ -40,6 +40,6 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
     drop(watcher);
     let ended = ended?;
     summary::summarise(args, &plan, &ended)?;
-    let complete = ended.corrupt == 0 && ended.skipped == 0;
+    let complete = ended.corrupt == 0 && ended.skipped == 0 && ended.missing.is_none();
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }

@@ -39,26 +39,37 @@ pub(super) fn plan(args: &RunArgs) -> Result<RunPlan> {
     };
     apply_flags(args, &mut settings)?;
     settings.validate()?;
-    let camera =
-        args.camera.clone().or_else(|| remembered.as_ref().map(|remembered| remembered.camera.clone()));
+    let camera = match (&args.camera, &remembered) {
+        (Some(camera), _) => Some(camera::lasting(camera)),
+        (None, Some(remembered)) => Some(remembered.own_camera(&args.data)?),
+        (None, None) => None,
+    };
+    if let Some(remembered) = remembered.as_ref().filter(|_| !args.continue_with) {
+        remembered.check_same(&args.data, camera.as_deref(), args.name.as_deref())?;
+    }
     let Some(camera) = camera else {
         return Err(Error::input(format!(
             "{} holds no recording to go on with: say where frames come from with --camera",
             args.data.display()
         )));
     };
+    let same_camera = remembered.as_ref().filter(|remembered| camera::same(&remembered.camera, &camera));
     let realtime = match args.realtime {
         Some(switch) => switch == Switch::On,
-        None => remembered.as_ref().is_none_or(|remembered| remembered.realtime),
+        // What lies on the disk already need not be waited for.
+        None => same_camera.map_or(!camera::is_file(&camera), |remembered| remembered.realtime),
     };
     let mut camera_options = camera::Options {
         format: args.format,
         resolution: args.resolution,
         rate: args.rate,
         live_pipe: realtime,
+        start_time: args.start_time,
+        ..camera::Options::default()
     };
     // What was asked of one camera says nothing about another.
-    if let Some(remembered) = remembered.as_ref().filter(|remembered| remembered.camera == camera) {
+    if let Some(remembered) = same_camera {
+        camera_options.start_time = args.start_time.or(remembered.start_time);
         camera_options.format = args.format.or(remembered.pixel_format()?);
         camera_options.resolution = args.resolution.or(remembered.resolution);
         camera_options.rate = args.rate.or(remembered.rate);

@@ -17,7 +17,7 @@ pub(super) fn summarise(args: &RunArgs, plan: &RunPlan, ended: &Ended) -> Result
     if args.json {
         let line = json!({
             "reason": ended.reason, "frames": ended.frames, "updates": ended.updates, "skipped_updates": ended.skipped,
-            "bad_pictures": ended.corrupt, "categories": ended.categories, "founded": ended.founded,
+            "bad_pictures": ended.corrupt, "missing": ended.missing, "categories": ended.categories, "founded": ended.founded,
             "seconds": ended.seconds, "ami": ended.score.ami(), "ami_frames": ended.score.frames(),
             "things": ended.score.things(), "trace": trace,
         });
@@ -47,6 +47,9 @@ fn in_words(plan: &RunPlan, ended: &Ended, trace: &Path) -> String {
     if ended.corrupt > 0 {
         let pictures = words::counted(ended.corrupt, "picture", "pictures");
         line("left out", format!("{pictures} that could not be used"));
+    }
+    if let Some(missing) = &ended.missing {
+        line("left out", missing.clone());
     }
     if let Some(ami) = ended.score.ami() {
         line(

@@ -147,7 +147,8 @@ function drawNow() {
   $("certainty-bar").setAttribute("aria-label", `${percent(certainty)} sure`);
   $("similarity").textContent = decimal(newest.similarity);
   $("u-hat").textContent = decimal(newest.u_hat);
-  const clock = newest.synced ? new Date(newest.wall).toLocaleTimeString() : "clock not set";
+  const time = newest.wall ? new Date(newest.wall).toLocaleTimeString() : "time not known";
+  const clock = newest.synced || !newest.wall ? time : `${time}, not checked`;
   const latency = Number.isFinite(newest.latency_ms) ? `, after ${Math.round(newest.latency_ms)} ms` : "";
   $("when").textContent = `frame ${newest.frame}, ${clock}${latency}`;
   const shown = new Set(now.gallery.map((known) => known[0]));

@@ -27,6 +27,12 @@ pub struct Start {
     /// The checkpoint that it goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<String>,
+    /// Whether the source is a recording or the built-in world, with a time of its own, and not a camera.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<bool>,
+    /// Of a recorded source: whether it is read on from where the session before was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<bool>,
 }
 
 /// `stop`: an orderly end.

@@ -18,6 +18,8 @@ fn recording(fs: &Simulated) -> Log {
         settings: serde_json::Value::Null,
         frame: 0,
         resumed_from: None,
+        recorded: None,
+        continues: None,
     };
     log.append(at(0), Record::Start(Box::new(start)));
     for n in 0..40 {

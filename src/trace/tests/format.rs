@@ -48,6 +48,8 @@ fn every_kind() -> Vec<Record> {
             settings: serde_json::json!({"window": 75, "lr": 1e-3}),
             frame: 0,
             resumed_from: Some("checkpoint-00000001".into()),
+            recorded: Some(true),
+            continues: Some(true),
         })),
         Record::Stop(Stop {
             reason: StopReason::Signal,
