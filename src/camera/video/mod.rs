@@ -83,8 +83,8 @@ struct Decoder {
     heard: Heard,
     /// No frame with a smaller number will come any more.
     at: u64,
-    /// When something came last.
-    moved: Instant,
+    /// How long it has been waited for since something came; time in which nobody asked does not count.
+    silent: Duration,
 }
 
 impl Video {
@@ -121,7 +121,7 @@ impl Video {
     fn decoder(&mut self) -> Result<&mut Decoder> {
         let from = self.wanted;
         let fits = |decoder: &Decoder| {
-            decoder.at <= from && (from - decoder.at <= AHEAD || !self.about.seekable || decoder.at == from)
+            decoder.at <= from && (from - decoder.at <= AHEAD || !self.about.seekable)
         };
         let decoder = match self.decoder.take().filter(fits) {
             Some(decoder) => decoder,
@@ -150,7 +150,7 @@ impl Video {
             .args(["-pix_fmt", "yuv420p", "-f", "yuv4mpegpipe", "-"]);
         let (heard, hear) = Heard::new(sought.is_some());
         let pipe = Pipe::decoder(&self.path.display().to_string(), command, hear)?;
-        Ok(Decoder { pipe, heard, at: from, moved: Instant::now() })
+        Ok(Decoder { pipe, heard, at: from, silent: Duration::ZERO })
     }
 
     /// Which pictures are kept, and how large they become.
@@ -223,10 +223,14 @@ impl Source for Video {
         }
         let (wanted, patience) = (self.wanted, self.patience);
         let decoder = self.decoder()?;
+        let asked = Instant::now();
         let time = match decoder.pipe.next(frame) {
             Ok(Next::Frame) => decoder.heard.time(LINE),
-            Ok(Next::Nothing) if decoder.moved.elapsed() < patience => return Ok(Next::Nothing),
             Ok(Next::Nothing) => {
+                decoder.silent += asked.elapsed();
+                if decoder.silent < patience {
+                    return Ok(Next::Nothing);
+                }
                 let seconds = patience.as_secs();
                 return self.end(Some(format!("nothing for {seconds} s, so it was ended")));
             }
@@ -237,7 +241,7 @@ impl Source for Video {
             return self
                 .end(Some("no times of the pictures; a version of it that is not known here".to_owned()));
         };
-        decoder.moved = Instant::now();
+        decoder.silent = Duration::ZERO;
         let number = time / 1_000_000;
         decoder.at = number + 1;
         self.last = Some(time);
