@@ -157,7 +157,7 @@ pub trait Source: std::fmt::Debug {
     /// Frames a second, if known.
     fn rate(&self) -> Option<f64>;
 
-    /// How many frames it has from its first to its last, if it knows: for telling how long it still takes.
+    /// The number after its last frame, if it knows: for telling how long it still takes.
     fn length(&self) -> Option<u64> {
         None
     }

@@ -42,7 +42,6 @@ pub(super) fn now(snapshot: &Snapshot) -> Value {
             "missed": snapshot.feed.missed,
             "corrupt": snapshot.feed.corrupt,
             "rate": finite(snapshot.feed.rate),
-            "expected_samples": snapshot.feed.expected_samples,
         },
         "newest": newest,
         "frames": snapshot.frames,

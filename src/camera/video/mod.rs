@@ -120,9 +120,8 @@ impl Video {
     /// The decoder, at or before the wanted frame.
     fn decoder(&mut self) -> Result<&mut Decoder> {
         let from = self.wanted;
-        let fits = |decoder: &Decoder| {
-            decoder.at <= from && (from - decoder.at <= AHEAD || !self.about.seekable)
-        };
+        let fits =
+            |decoder: &Decoder| decoder.at <= from && (from - decoder.at <= AHEAD || !self.about.seekable);
         let decoder = match self.decoder.take().filter(fits) {
             Some(decoder) => decoder,
             None => self.start(from)?,

@@ -182,7 +182,8 @@ fn parse_rate(text: &str) -> std::result::Result<f64, String> {
 }
 
 fn parse_start_time(text: &str) -> std::result::Result<Timestamp, String> {
-    text.parse().map_err(|_| "expected date, time and zone such as 2026-03-05T10:00:00Z or …+01:00".to_owned())
+    text.parse()
+        .map_err(|_| "expected date, time and zone such as 2026-03-05T10:00:00Z or …+01:00".to_owned())
 }
 
 fn parse_resolution(text: &str) -> std::result::Result<(u32, u32), String> {
