@@ -218,7 +218,7 @@ fn a_trace_of_a_newer_version_is_left_alone_and_counted_as_missing() {
     assert!(text(&exported.stderr).contains("newer version"), "{}", text(&exported.stderr));
 
     // Another source begins after the frames of the newer program, too.
-    let flags = ["--camera", "rooms:4", "--realtime", "off", "--frames", "1", "--json"];
+    let flags = ["--camera", "rooms:4", "--continue-with", "--realtime", "off", "--frames", "1", "--json"];
     let other = folder.command(&data, &flags).output().unwrap();
     assert!(other.status.success(), "{}", text(&other.stderr));
     let last = entries(&data).into_iter().filter_map(|entry| match entry.record {
