@@ -322,5 +322,5 @@ fn a_folder_without_a_trace_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let error = Recording::open(Arc::new(OsFilesystem), folder.path()).unwrap_err();
     assert_eq!(error.exit_code(), 2);
-    assert!(error.to_string().contains("holds no trace"), "{error}");
+    assert!(error.to_string().contains("there is no trace in it"), "{error}");
 }
