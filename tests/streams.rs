@@ -12,7 +12,8 @@ use oupn_edge::encoder::plan::Shape;
 use oupn_edge::streams::coil::{self, VideoStream};
 use oupn_edge::streams::mnist::{self, ImbalancedStream};
 use oupn_edge::streams::rooms::RoomsStream;
-use oupn_edge::streams::{ImageSet, LearningStream, Reduction, Roaming, RoamingStream, Split, folder, omniglot};
+use oupn_edge::streams::{ImageSet, LearningStream, Roaming, RoamingStream, Split, folder, omniglot};
+use oupn_edge::views::Reduction;
 
 #[path = "support/small_omniglot.rs"]
 mod small_omniglot;
@@ -42,7 +43,7 @@ fn set_of(groups: &[usize], images: usize) -> ImageSet {
 fn omniglot_has_four_classes_a_character_and_ink_is_one() {
     let folder = tempfile::tempdir().unwrap();
     small_omniglot::write(folder.path());
-    let set = omniglot::load(folder.path(), Split::Val, Reduction::Released).unwrap();
+    let set = omniglot::load(folder.path(), Split::Val, Reduction::Released, false).unwrap();
     assert_eq!(set.shape(), Shape { height: 28, width: 28, channels: 1 });
     assert_eq!((set.classes().len(), set.len()), (24, 480));
     let groups: Vec<_> = set.classes().iter().step_by(4).map(|class| class.group.unwrap()).collect();
@@ -80,7 +81,7 @@ fn drawings_shrink_as_pillow_shrinks_them() {
     }
     zip.finish().unwrap();
     fs::write(folder.path().join("split_test.txt"), "Angelic/character01\n").unwrap();
-    let set = omniglot::load(folder.path(), Split::Test, Reduction::Released).unwrap();
+    let set = omniglot::load(folder.path(), Split::Test, Reduction::Antialiased, false).unwrap();
     // The class of four turns; its first row and column are lost.
     let image = set.image(60);
     let row = |row: usize| &image[row * 28 + 1..(row + 1) * 28];
@@ -97,8 +98,12 @@ fn drawings_shrink_as_pillow_shrinks_them() {
 #[test]
 fn damaged_omniglot_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
-    let refusal = || message(omniglot::load(folder.path(), Split::Test, Reduction::Released));
-    assert!(refusal().contains("split_test.txt"));
+    let refusal = || message(omniglot::load(folder.path(), Split::Test, Reduction::Released, false));
+    assert!(
+        refusal().contains("images_background.zip") && refusal().contains("docs/DATA.md"),
+        "{}",
+        refusal()
+    );
     small_omniglot::write(folder.path());
     let archive = folder.path().join("images_evaluation.zip");
     let whole = fs::read(&archive).unwrap();
@@ -184,7 +189,7 @@ fn digits_crowd_out_characters_which_keep_their_order() {
     small_omniglot::write(folder.path());
     let stream = |share| ImbalancedStream {
         characters: RoamingStream {
-            set: omniglot::load(folder.path(), Split::Train, Reduction::Released).unwrap(),
+            set: omniglot::load(folder.path(), Split::Train, Reduction::Released, false).unwrap(),
             roaming: Roaming::OMNIGLOT,
             seed: 3,
         },
@@ -282,7 +287,12 @@ fn objects_must_be_complete() {
     assert!(message(coil::load(folder.path(), Split::Test, shape)).contains("obj77__185"));
 
     // As a head camera meets them: the same object goes on turning, and what comes next is the next angle.
-    let stream = VideoStream { set, window: 75, seed: 4 };
+    let rolling = VideoStream { set: set.clone(), window: 75, stride: 15, seed: 4 };
+    let stream = VideoStream { set, window: 75, stride: 75, seed: 4 };
+    let (first, second) = (rolling.window(0).unwrap(), rolling.window(1).unwrap());
+    assert_eq!(first.frames[15..], second.frames[..60], "a rolling window keeps what the one before it saw");
+    assert_eq!(first.next[15..], second.next[..60]);
+    assert_eq!(rolling.window(5).unwrap().frames, stream.window(1).unwrap().frames);
     for number in 0..10 {
         let window = stream.window(number).unwrap();
         assert_eq!((window.frames.len(), window.next.len()), (75, 75));
@@ -328,7 +338,7 @@ fn the_official_archives_are_whole() {
     let folder = Path::new(&data).join("omniglot");
     for (split, characters, groups) in [(Split::Train, 987, 31), (Split::Val, 172, 5), (Split::Test, 464, 13)]
     {
-        let set = omniglot::load(&folder, split, Reduction::Released).unwrap();
+        let set = omniglot::load(&folder, split, Reduction::Released, false).unwrap();
         assert_eq!((set.classes().len(), set.len()), (4 * characters, 80 * characters));
         let last = set.classes().iter().filter_map(|class| class.group).max();
         assert_eq!(last, Some(groups - 1), "{split}");

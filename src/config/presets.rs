@@ -11,8 +11,7 @@ use super::settings::{EncoderKind, ScheduleKind, Settings};
 use crate::encoder::NormMode;
 use crate::encoder::plan::Padding;
 use crate::memory::{EntropyOf, PseudoLabel, Variant};
-use crate::streams::Reduction;
-use crate::views::{Augmentation, Pairing};
+use crate::views::{Augmentation, Pairing, Reduction};
 
 /// A named set of settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,8 +10,7 @@ use crate::encoder::plan::{BatchNorm, Padding, Plan};
 use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
 use crate::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant};
-use crate::streams::Reduction;
-use crate::views::{Augmentation, Pairing};
+use crate::views::{Augmentation, Pairing, Reduction};
 use crate::{Error, Result};
 
 /// The most that a window's images may take: what a Jetson with 8 GB has to spare.
@@ -116,6 +115,7 @@ settings! {
     augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "handwriting", "scripts", "mild"]);
 
     /// How Omniglot's drawings become 28×28 pixels: as the paper's released code does it, or antialiased, which is an easier task.
+    #[serde(default)]
     reduction: Reduction, OneOf(&["released", "antialiased"]);
 
     /// The network that encodes a frame.

@@ -289,6 +289,12 @@ mod tests {
 
         let path = folder.path().join(NAME);
         let text = std::fs::read_to_string(&path).unwrap();
+        // A file of before the key `reduction` was there.
+        let older = text.replace("reduction = \"released\"\n", "");
+        assert_ne!(older, text);
+        std::fs::write(&path, older).unwrap();
+        assert!(Remembered::read(&OsFilesystem, folder.path()).unwrap().is_some());
+
         for damaged in [
             "",
             "version = 1",

@@ -56,11 +56,13 @@ pub struct VideoStream {
     pub set: ImageSet,
     /// Frames of a window.
     pub window: usize,
+    /// Frames from the start of a window to that of the next one.
+    pub stride: usize,
     /// Of the stream.
     pub seed: u64,
 }
 
-/// Objects within reach during a window.
+/// Objects within reach at a time, for as many frames as a window has.
 const AROUND: usize = 15;
 /// Shortest and longest look at one, in frames.
 const LOOK: (usize, usize) = (3, 8);
@@ -75,6 +77,28 @@ impl LearningStream for VideoStream {
     }
 
     fn window(&self, number: u64) -> Result<WindowFrames<'_>> {
+        if self.set.classes().is_empty() {
+            return Err(Error::input("a stream of objects needs at least one of them"));
+        }
+        let length = self.window.max(1);
+        let first = usize::try_from(number).unwrap_or(usize::MAX).saturating_mul(self.stride);
+        let mut window = WindowFrames::default();
+        let mut place = (first / length) as u64;
+        let mut skipped = first % length;
+        while window.frames.len() < self.window {
+            let stay = self.stay(place);
+            let wanted = self.window - window.frames.len();
+            window.frames.extend(stay.frames.into_iter().skip(skipped).take(wanted));
+            window.next.extend(stay.next.into_iter().skip(skipped).take(wanted));
+            (place, skipped) = (place + 1, 0);
+        }
+        Ok(window)
+    }
+}
+
+impl VideoStream {
+    /// The frames of a stay among the same objects, as many as a window has; the stays follow each other.
+    fn stay(&self, number: u64) -> WindowFrames<'_> {
         let mut random = Random::new(self.seed, Purpose::Episodes, number);
         let mut around: Vec<usize> = (0..self.set.classes().len()).collect();
         random.shuffle(&mut around);
@@ -82,26 +106,22 @@ impl LearningStream for VideoStream {
         // Where each object stands, and which way it turns.
         let mut angles: Vec<(usize, bool)> =
             around.iter().map(|_| (random.below(ANGLES), random.chance(0.5))).collect();
-        let mut window = WindowFrames::default();
+        let mut stay = WindowFrames::default();
         let (mut object, mut look) = (0, 0);
-        while window.frames.len() < self.window {
+        while stay.frames.len() < self.window.max(1) {
             if look == 0 {
                 object = random.below(around.len());
                 look = LOOK.0 + random.below(LOOK.1 - LOOK.0 + 1);
             }
             look -= 1;
-            let (Some(class), Some((angle, forth))) =
-                (around.get(object).and_then(|class| self.set.classes().get(*class)), angles.get_mut(object))
-            else {
-                break;
-            };
+            let (class, (angle, forth)) = (&self.set.classes()[around[object]], &mut angles[object]);
             let count = class.images.len();
             let picture = |angle: usize| Cow::Borrowed(self.set.image(class.images.start + angle % count));
             let next = *angle + if *forth { 1 } else { count - 1 };
-            window.frames.push(picture(*angle));
-            window.next.push(picture(next));
+            stay.frames.push(picture(*angle));
+            stay.next.push(picture(next));
             *angle = next % count;
         }
-        Ok(window)
+        stay
     }
 }

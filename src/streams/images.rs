@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
-
 use crate::encoder::plan::Shape;
-use crate::views::Pixels;
+use crate::views::reduction::resize;
+use crate::views::{Drawing, Pixels, Reduction};
 use crate::{Error, Result};
 
 /// One class: its name, the group that it belongs to, and where its pictures are.
@@ -26,12 +24,24 @@ pub struct ImageSet {
     shape: Shape,
     pixels: Vec<u8>,
     classes: Vec<Class>,
+    drawings: Option<Drawings>,
+}
+
+/// The drawings that the pictures were made of.
+#[derive(Clone, Debug)]
+struct Drawings {
+    /// Each softened, one after the other.
+    ink: Vec<u8>,
+    side: usize,
+    /// For each picture its drawing, and the quarter turns that it has got.
+    of: Vec<(u32, u8)>,
+    reduction: Reduction,
 }
 
 impl ImageSet {
     /// An empty set of pictures of this size.
     pub fn new(shape: Shape) -> Self {
-        Self { shape, pixels: Vec::new(), classes: Vec::new() }
+        Self { shape, pixels: Vec::new(), classes: Vec::new(), drawings: None }
     }
 
     /// Adds a class with its pictures, which lie one after the other in `pixels`.
@@ -50,6 +60,40 @@ impl ImageSet {
         self.pixels.extend_from_slice(pixels);
         self.classes.push(Class { name, group, images: first..self.len() });
         Ok(())
+    }
+
+    /// Keeps the drawings that the pictures were made of: `ink` holds them softened, one after the other, `of` says for each
+    /// picture which it was made of and the quarter turns that it has got.
+    ///
+    /// # Errors
+    /// If a picture has none.
+    pub(super) fn keep_drawings(
+        &mut self,
+        ink: Vec<u8>,
+        side: usize,
+        of: Vec<(u32, u8)>,
+        reduction: Reduction,
+    ) -> Result<()> {
+        let count = ink.len() / (side * side).max(1);
+        if of.len() != self.len() || of.iter().any(|(drawing, _)| *drawing as usize >= count) {
+            return Err(Error::input(format!("{} pictures of {count} drawings do not fit", self.len())));
+        }
+        self.drawings = Some(Drawings { ink, side, of, reduction });
+        Ok(())
+    }
+
+    /// Whether drawings are kept.
+    pub fn has_drawings(&self) -> bool {
+        self.drawings.is_some()
+    }
+
+    /// The drawing that a picture was made of, if they are kept.
+    pub fn drawing(&self, index: usize) -> Option<Drawing<'_>> {
+        let Drawings { ink, side, of, reduction } = self.drawings.as_ref()?;
+        let (drawing, turns) = *of.get(index)?;
+        let length = side * side;
+        let ink = ink.get(drawing as usize * length..(drawing as usize + 1) * length)?;
+        Some(Drawing { ink, side: *side, turns, reduction: *reduction })
     }
 
     /// Size of every picture.
@@ -104,40 +148,4 @@ impl ImageSet {
         }
         Ok(subset)
     }
-}
-
-/// Resizes a picture with 1 or 3 channels by the cubic kernel of Catmull and Rom (a = −0.5), widened when it shrinks, so
-/// that nothing aliases: Pillow's `BICUBIC`. As there, rows first, rounded and clipped to bytes, then columns: where edges
-/// overshoot, the order shows by ten levels.
-pub(super) fn resize(
-    pixels: &[u8],
-    (width, height): (u32, u32),
-    channels: usize,
-    to: (u32, u32),
-) -> Result<Vec<u8>> {
-    let kind = match channels {
-        1 => PixelType::U8,
-        3 => PixelType::U8x3,
-        other => return Err(Error::input(format!("pictures of {other} channels cannot be resized"))),
-    };
-    let narrowed = resample(pixels, (width, height), (to.0, height), kind)?;
-    resample(&narrowed, (to.0, height), to, kind)
-}
-
-fn resample(pixels: &[u8], from: (u32, u32), to: (u32, u32), kind: PixelType) -> Result<Vec<u8>> {
-    if from == to {
-        return Ok(pixels.to_vec());
-    }
-    let fault = |error: &dyn std::fmt::Display| {
-        Error::input(format!(
-            "a picture of {}x{} cannot be resized to {}x{}: {error}",
-            from.0, from.1, to.0, to.1
-        ))
-    };
-    let source = ImageRef::new(from.0, from.1, pixels, kind).map_err(|error| fault(&error))?;
-    let mut out = Image::new(to.0, to.1, kind);
-    let options =
-        ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::CatmullRom)).use_alpha(false);
-    Resizer::new().resize(&source, &mut out, &options).map_err(|error| fault(&error))?;
-    Ok(out.into_vec())
 }

@@ -8,6 +8,7 @@ use super::mnist::{self, Digits, ImbalancedStream};
 use super::rooms::{self, RoomsStream};
 use super::{Episode, ImageSet, LearningStream, Roaming, RoamingStream, Split, folder, omniglot};
 use crate::config::{Preset, Settings};
+use crate::encoder::card::ModelCard;
 use crate::encoder::plan::Shape;
 use crate::{Error, Result};
 
@@ -20,7 +21,7 @@ pub enum StreamKind {
     Imbalance,
     /// RoamingObjects: COIL-100's objects in changing contexts; DIR holds objN__ANGLE.jpg
     Objects,
-    /// The same objects as a head camera meets them: looked at for a while, turning
+    /// The same objects as a head camera meets them: looked at for a while, turning; with a device's settings and rolling windows
     ObjectsVideo,
     /// Pictures of any kind; DIR holds class/picture or group/class/picture
     Folder,
@@ -52,8 +53,12 @@ impl StreamKind {
         }
     }
 
-    /// The settings of a file, or none, over those that suit the stream.
-    pub fn settings(self, file: Option<&Path>) -> Result<Settings> {
+    /// The settings of a file, or none, over those that suit the stream; those of the device's own stream depend on the weights
+    /// that it starts from.
+    pub fn settings(self, file: Option<&Path>, start: Option<&ModelCard>) -> Result<Settings> {
+        if self == Self::ObjectsVideo {
+            return Settings::for_device(Some(self.preset()), file, start);
+        }
         Settings::load_adjusted(Some(self.preset()), file, |settings| {
             if self == Self::Objects {
                 // A window is a whole episode, as with Omniglot, whose sampler it is.
@@ -61,6 +66,14 @@ impl StreamKind {
                 (settings.window, settings.stride, settings.slots) = (frames, frames, frames);
             }
         })
+    }
+
+    /// The split that choices are made on: `val`, or `train` where there is none.
+    pub fn choosing_split(self) -> Split {
+        match self {
+            Self::Objects | Self::ObjectsVideo => Split::Train,
+            _ => Split::Val,
+        }
     }
 
     /// What is learned from, with pictures of the settings' size; the labels stay behind. `digits` are those of the imbalance
@@ -73,15 +86,23 @@ impl StreamKind {
         digits: Digits,
     ) -> Result<Box<dyn LearningStream>> {
         let seed = settings.seed;
+        // Only a change of shape looks at more than the picture.
+        let drawings = settings.augmentation.recipe().warp.is_some();
         let roaming = |set, roaming| RoamingStream { set, roaming, seed };
         Ok(match self {
             Self::Omniglot => {
-                let set = fitting(omniglot::load(self.folder(data)?, Split::Train, settings.reduction)?, shape)?;
+                let set = fitting(
+                    omniglot::load(self.folder(data)?, Split::Train, settings.reduction, drawings)?,
+                    shape,
+                )?;
                 Box::new(roaming(set, Roaming::OMNIGLOT))
             }
             Self::Imbalance => {
                 let folder = self.folder(data)?;
-                let set = fitting(omniglot::load(&folder.join("omniglot"), Split::Train, settings.reduction)?, shape)?;
+                let set = fitting(
+                    omniglot::load(&folder.join("omniglot"), Split::Train, settings.reduction, drawings)?,
+                    shape,
+                )?;
                 Box::new(ImbalancedStream {
                     characters: roaming(set, Roaming::OMNIGLOT),
                     digits: digits.among(mnist::load(&folder.join("mnist"), Split::Train)?)?,
@@ -94,7 +115,7 @@ impl StreamKind {
             }
             Self::ObjectsVideo => {
                 let set = coil::load(self.folder(data)?, Split::Train, shape)?;
-                Box::new(VideoStream { set, window: settings.window, seed })
+                Box::new(VideoStream { set, window: settings.window, stride: settings.stride, seed })
             }
             Self::Folder => {
                 let set = folder::load(self.folder(data)?, Split::Train, shape)?;
@@ -116,15 +137,16 @@ impl StreamKind {
         let reduction = settings.reduction;
         let drawn = |set: ImageSet, roaming: Roaming| {
             let episodes = (0..count as u64).map(|number| roaming.episode(&set, 0, number)).collect();
-            LabelledSet { set, episodes, longest: roaming.frames() }
+            LabelledSet { set, episodes }
         };
         Ok(match self {
-            Self::Omniglot => {
-                drawn(fitting(omniglot::load(self.folder(data)?, split, reduction)?, shape)?, Roaming::OMNIGLOT)
-            }
+            Self::Omniglot => drawn(
+                fitting(omniglot::load(self.folder(data)?, split, reduction, false)?, shape)?,
+                Roaming::OMNIGLOT,
+            ),
             Self::Imbalance => {
                 let folder = self.folder(data)?.join("omniglot");
-                drawn(fitting(omniglot::load(&folder, split, reduction)?, shape)?, Roaming::OMNIGLOT)
+                drawn(fitting(omniglot::load(&folder, split, reduction, false)?, shape)?, Roaming::OMNIGLOT)
             }
             Self::Objects | Self::ObjectsVideo => {
                 drawn(coil::load(self.folder(data)?, split, shape)?, Roaming::OMNIGLOT)
@@ -132,7 +154,7 @@ impl StreamKind {
             Self::Folder => drawn(folder::load(self.folder(data)?, split, shape)?, Roaming::IMAGENET),
             Self::Rooms => {
                 let (set, episodes) = rooms::episodes(split, shape, count, 0)?;
-                LabelledSet { set, episodes, longest: rooms::EPISODE }
+                LabelledSet { set, episodes }
             }
         })
     }
@@ -164,6 +186,4 @@ pub struct LabelledSet {
     pub set: ImageSet,
     /// The episodes.
     pub episodes: Vec<Episode>,
-    /// The most frames that an episode of this kind has.
-    pub longest: usize,
 }

@@ -136,14 +136,17 @@ impl LearningStream for ImbalancedStream {
         // A stream of its own: the characters are the same at any share.
         let mut random = Random::new(!self.characters.seed, Purpose::Episodes, number);
         let count = window.frames.len();
-        let mut waiting = std::mem::take(&mut window.frames).into_iter();
-        window.frames.extend((0..count).filter_map(|_| {
-            if random.chance(self.share) {
-                Some(Cow::Borrowed(self.digits.image(random.below(self.digits.len()))))
-            } else {
-                waiting.next()
-            }
-        }));
+        let drawings = std::mem::take(&mut window.drawings).into_iter().chain(std::iter::repeat(None));
+        let mut waiting = std::mem::take(&mut window.frames).into_iter().zip(drawings);
+        for _ in 0..count {
+            let shown = match random.chance(self.share) {
+                true => Some((Cow::Borrowed(self.digits.image(random.below(self.digits.len()))), None)),
+                false => waiting.next(),
+            };
+            let Some((frame, drawing)) = shown else { break };
+            window.frames.push(frame);
+            window.drawings.push(drawing);
+        }
         Ok(window)
     }
 }

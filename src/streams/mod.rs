@@ -10,7 +10,6 @@ pub mod images;
 pub mod kind;
 pub mod mnist;
 pub mod omniglot;
-pub mod reduction;
 pub mod roaming;
 pub mod rooms;
 
@@ -20,11 +19,11 @@ use std::fmt;
 pub use images::{Class, ImageSet};
 pub use kind::{LabelledSet, StreamKind};
 pub use mnist::Digits;
-pub use reduction::Reduction;
 pub use roaming::{Episode, Roaming};
 
 use crate::Result;
 use crate::encoder::plan::Shape;
+use crate::views::Drawing;
 
 /// A part of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -54,6 +53,8 @@ pub struct WindowFrames<'a> {
     pub frames: Vec<Cow<'a, [u8]>>,
     /// For each frame what came after it; only streams with a flow of time have it.
     pub next: Vec<Cow<'a, [u8]>>,
+    /// For each frame the drawing that it was made of, if it is known; none at all if no stream of drawings is shown.
+    pub drawings: Vec<Option<Drawing<'a>>>,
 }
 
 /// What a learner can be trained on: windows by number, each a function of the number alone.
@@ -91,6 +92,10 @@ impl LearningStream for RoamingStream {
     fn window(&self, number: u64) -> Result<WindowFrames<'_>> {
         let episode = self.roaming.episode(&self.set, self.seed, number);
         let frames = episode.images.iter().map(|&image| Cow::Borrowed(self.set.image(image))).collect();
-        Ok(WindowFrames { frames, next: Vec::new() })
+        let drawings = match self.set.has_drawings() {
+            true => episode.images.iter().map(|&image| self.set.drawing(image)).collect(),
+            false => Vec::new(),
+        };
+        Ok(WindowFrames { frames, next: Vec::new(), drawings })
     }
 }

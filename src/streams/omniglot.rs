@@ -19,10 +19,13 @@ use zip::ZipArchive;
 
 use super::Split;
 use super::images::ImageSet;
-use super::reduction::Reduction;
 use crate::encoder::plan::Shape;
+use crate::views::{Reduction, soften};
 use crate::{Error, Result};
 
+/// Pixels along each side of a drawing.
+const DRAWN: usize = 105;
+/// The same of a picture.
 const SIDE: usize = 28;
 const DRAWERS: usize = 20;
 const TURNS: usize = 4;
@@ -38,8 +41,9 @@ fn published(split: Split) -> &'static str {
     }
 }
 
-/// Reads one split.
-pub fn load(folder: &Path, split: Split, reduction: Reduction) -> Result<ImageSet> {
+/// Reads one split; `drawings` keeps the drawings themselves beside the reduced pictures, for views that change their shape.
+pub fn load(folder: &Path, split: Split, reduction: Reduction, drawings: bool) -> Result<ImageSet> {
+    let keep = drawings;
     let list = folder.join(format!("split_{split}.txt"));
     let text = match std::fs::read_to_string(&list) {
         Ok(text) => Cow::Owned(text),
@@ -60,6 +64,7 @@ pub fn load(folder: &Path, split: Split, reduction: Reduction) -> Result<ImageSe
     }
     let mut groups: Vec<&str> = Vec::new();
     let mut set = ImageSet::new(Shape { height: SIDE, width: SIDE, channels: 1 });
+    let (mut ink, mut of) = (Vec::new(), Vec::new());
     for name in characters {
         let files = drawings.get(name).map(|files| files.values()).unwrap_or_default();
         if files.len() != DRAWERS {
@@ -70,9 +75,15 @@ pub fn load(folder: &Path, split: Split, reduction: Reduction) -> Result<ImageSe
             )));
         }
         let files: Vec<&Vec<u8>> = files.collect();
-        let small = files.par_iter().map(|png| shrink(png, reduction)).collect::<Result<Vec<_>>>();
-        let mut turned =
-            small.map_err(|error| Error::input(format!("{}: {name}: {error}", folder.display())))?;
+        let small = files.par_iter().map(|png| {
+            let drawing = read_drawing(png)?;
+            Ok((shrink(&drawing, reduction)?, keep.then(|| soft_ink(&drawing)).transpose()?))
+        });
+        let small = small.collect::<Result<Vec<_>>>();
+        let small = small.map_err(|error| Error::input(format!("{}: {name}: {error}", folder.display())))?;
+        let (mut turned, kept): (Vec<_>, Vec<_>) = small.into_iter().unzip();
+        let first = (ink.len() / (DRAWN * DRAWN)) as u32;
+        kept.into_iter().flatten().for_each(|drawing: Vec<u8>| ink.extend(drawing));
         let alphabet = name.split(['_', '/']).next().unwrap_or(name);
         let group = groups.iter().position(|known| *known == alphabet).unwrap_or_else(|| {
             groups.push(alphabet);
@@ -81,7 +92,11 @@ pub fn load(folder: &Path, split: Split, reduction: Reduction) -> Result<ImageSe
         for turns in 1..=TURNS {
             turned.iter_mut().for_each(|image| *image = quarter_turn(image));
             set.push(format!("{name} turned {}°", 90 * turns % 360), Some(group), &turned.concat())?;
+            of.extend((first..).zip(&turned).map(|(drawing, _)| (drawing, (turns % TURNS) as u8)));
         }
+    }
+    if keep {
+        set.keep_drawings(ink, DRAWN, of, reduction)?;
     }
     Ok(set)
 }
@@ -124,15 +139,30 @@ fn read_archive(path: &Path, drawings: &mut HashMap<String, BTreeMap<String, Vec
     Ok(())
 }
 
+fn read_drawing(png: &[u8]) -> Result<image::GrayImage> {
+    let image = image::load_from_memory_with_format(png, image::ImageFormat::Png);
+    let image = image
+        .map_err(|error| Error::input(format!("a drawing cannot be read ({error}); expected a PNG file")))?;
+    Ok(image.into_luma8())
+}
+
 /// A drawing as 28×28 bytes with ink = 255.
-fn shrink(png: &[u8], reduction: Reduction) -> Result<Vec<u8>> {
-    let image = image::load_from_memory_with_format(png, image::ImageFormat::Png)
-        .map_err(|error| Error::input(format!("a drawing cannot be read ({error}); expected a PNG file")))?
-        .into_luma8();
+fn shrink(drawing: &image::GrayImage, reduction: Reduction) -> Result<Vec<u8>> {
     let side = SIDE as u32;
-    let mut small = reduction.apply(image.as_raw(), image.dimensions(), (side, side))?;
+    let mut small = reduction.apply(drawing.as_raw(), drawing.dimensions(), (side, side))?;
     small.iter_mut().for_each(|value| *value = 255 - *value);
     Ok(small)
+}
+
+/// A drawing as views want it: its ink, softened.
+fn soft_ink(drawing: &image::GrayImage) -> Result<Vec<u8>> {
+    let side = DRAWN as u32;
+    if drawing.dimensions() != (side, side) {
+        let (width, height) = drawing.dimensions();
+        return Err(Error::input(format!("a drawing has {width}x{height} pixels; expected {side}x{side}")));
+    }
+    let ink: Vec<u8> = drawing.as_raw().iter().map(|value| 255 - value).collect();
+    Ok(soften(&ink, DRAWN))
 }
 
 /// A quarter turn to the left about pixel (14, 14): `cv2.warpAffine` with `cv2.getRotationMatrix2D((14, 14), 90, 1)`.
@@ -163,16 +193,18 @@ mod tests {
         let turned = bytes("turned", &[4, TURNS, SIDE, SIDE]);
         for (number, drawing) in drawings.chunks_exact(105 * 105).enumerate() {
             let drawing = image::GrayImage::from_raw(105, 105, drawing.to_vec()).unwrap();
-            let mut png = std::io::Cursor::new(Vec::new());
-            drawing.write_to(&mut png, image::ImageFormat::Png).unwrap();
-            let mut picture = shrink(png.get_ref(), Reduction::Released).unwrap();
+            let mut picture = shrink(&drawing, Reduction::Released).unwrap();
             let expected = |all: &[u8], at: usize| all[at * SIDE * SIDE..(at + 1) * SIDE * SIDE].to_vec();
             assert_eq!(picture, expected(&reduced, number), "drawing {number}");
-            let antialiased = shrink(png.get_ref(), Reduction::Antialiased).unwrap();
+            let antialiased = shrink(&drawing, Reduction::Antialiased).unwrap();
             assert_ne!(picture, antialiased, "the two reductions differ");
             for turn in 0..TURNS {
                 picture = quarter_turn(&picture);
-                assert_eq!(picture, expected(&turned, number * TURNS + turn), "drawing {number}, turn {turn}");
+                assert_eq!(
+                    picture,
+                    expected(&turned, number * TURNS + turn),
+                    "drawing {number}, turn {turn}"
+                );
             }
         }
     }
@@ -181,7 +213,8 @@ mod tests {
     fn the_papers_splits_are_whole_and_apart() {
         let splits = [Split::Train, Split::Val, Split::Test];
         assert_eq!(splits.map(|split| published(split).lines().count()), [987, 172, 464]);
-        let all: std::collections::BTreeSet<_> = splits.iter().flat_map(|split| published(*split).lines()).collect();
+        let all: std::collections::BTreeSet<_> =
+            splits.iter().flat_map(|split| published(*split).lines()).collect();
         assert_eq!(all.len(), 1623);
     }
 }

@@ -88,7 +88,7 @@ impl LearningStream for RoomsStream {
 
     fn window(&self, number: u64) -> Result<WindowFrames<'_>> {
         let (pictures, _) = self.walk(number)?;
-        Ok(WindowFrames { frames: pictures.into_iter().map(Cow::Owned).collect(), next: Vec::new() })
+        Ok(WindowFrames { frames: pictures.into_iter().map(Cow::Owned).collect(), ..WindowFrames::default() })
     }
 }
 

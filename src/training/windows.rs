@@ -35,7 +35,13 @@ impl WindowMaker<'_> {
     pub fn make(&mut self, number: u64, window: &mut ViewedWindow) -> Result<()> {
         let start = Instant::now();
         let shown = self.stream.window(number)?;
-        let frames: Vec<Pixels<'_>> = shown.frames.iter().map(|frame| Pixels::Bytes(frame)).collect();
+        let drawing = |frame: usize| shown.drawings.get(frame).copied().flatten();
+        let frames: Vec<Pixels<'_>> = (shown.frames.iter().enumerate())
+            .map(|(number, frame)| match drawing(number) {
+                Some(drawing) => Pixels::Drawn(frame, drawing),
+                None => Pixels::Bytes(frame),
+            })
+            .collect();
         let next: Vec<Pixels<'_>> = shown.next.iter().map(|frame| Pixels::Bytes(frame)).collect();
         window.frames = frames.len();
         window.images.resize((1 + self.second_views) * frames.len() * self.stream.shape().len(), 0.0);

@@ -14,7 +14,9 @@ mod augment;
 mod blur;
 mod colour;
 mod crop;
+mod drawing;
 mod recipe;
+pub mod reduction;
 mod resample;
 mod script;
 #[cfg(test)]
@@ -24,7 +26,10 @@ mod warp;
 use rayon::prelude::*;
 
 use self::augment::Scratch;
+pub use self::drawing::{Drawing, soften};
 pub use self::recipe::{Augmentation, Colour, Crop, Object, Pairing, Recipe, Script, Warping};
+pub use self::reduction::Reduction;
+use self::warp::Warp;
 use crate::encoder::plan::Shape;
 use crate::kernels::image::{Pixel, clipped};
 use crate::random::{Purpose, Random};
@@ -37,13 +42,15 @@ pub enum Pixels<'a> {
     Floats(&'a [f32]),
     /// Values in 0..=255.
     Bytes(&'a [u8]),
+    /// The same of a drawing, with the drawing itself, so that a change of its shape need not start from the reduced one.
+    Drawn(&'a [u8], Drawing<'a>),
 }
 
 impl Pixels<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Floats(values) => values.len(),
-            Self::Bytes(values) => values.len(),
+            Self::Bytes(values) | Self::Drawn(values, _) => values.len(),
         }
     }
 
@@ -57,7 +64,9 @@ impl Pixels<'_> {
         }
         match *self {
             Self::Floats(values) => spread(values, channels, pixels, clipped),
-            Self::Bytes(values) => spread(values, channels, pixels, |byte| f32::from(byte) / 255.0),
+            Self::Bytes(values) | Self::Drawn(values, _) => {
+                spread(values, channels, pixels, |byte| f32::from(byte) / 255.0)
+            }
         }
     }
 
@@ -67,7 +76,7 @@ impl Pixels<'_> {
             Self::Floats(values) => {
                 out.iter_mut().zip(values).for_each(|(out, &value)| *out = clipped(value))
             }
-            Self::Bytes(values) => {
+            Self::Bytes(values) | Self::Drawn(values, _) => {
                 out.iter_mut().zip(values).for_each(|(out, &byte)| *out = f32::from(byte) / 255.0);
             }
         }
@@ -141,13 +150,25 @@ impl Views {
                 &mut Random::new(seed, Purpose::Views, number(window, MOST_FRAMES, 1)),
             )
         });
+        let shown = [frames, second_frames];
         let changed = script.map(|script| [frames, second_frames].map(|frames| script.apply(frames, size)));
         let changed = changed.as_ref().map(|[first, second]| [floats(first), floats(second)]);
         let (frames, second_frames) =
             changed.as_ref().map_or((frames, second_frames), |[first, second]| (&first[..], &second[..]));
         let make = |worker: &mut Scratch, frame: usize, view: usize, out: &mut [f32]| {
+            let clean = view == 0 && pairing == Pairing::CleanAndAugmented;
+            if let (Pixels::Drawn(_, drawing), Some(warping)) = (shown[view.min(1)][frame], recipe.warp)
+                && (script.is_some() || !clean)
+            {
+                let mut random = Random::new(seed, Purpose::Views, number(window, frame, view));
+                let hand = (!clean).then(|| Warp::draw(&warping, &mut random));
+                let mirrored = script.is_some_and(|script| script.mirrored);
+                let script = script.as_ref().and_then(|script| script.warp.as_ref());
+                drawing.render(mirrored, script, hand.as_ref(), size.width, out);
+                return shift_image(out, size, shift);
+            }
             let source = if view == 0 { frames[frame] } else { second_frames[frame] };
-            if view == 0 && pairing == Pairing::CleanAndAugmented {
+            if clean {
                 source.copy(out);
             } else {
                 let mut random = Random::new(seed, Purpose::Views, number(window, frame, view));

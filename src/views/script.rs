@@ -16,8 +16,8 @@ use crate::random::Random;
 /// One window's change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Change {
-    mirrored: bool,
-    warp: Option<Warp>,
+    pub(super) mirrored: bool,
+    pub(super) warp: Option<Warp>,
 }
 
 impl Change {

@@ -35,6 +35,10 @@ pub(super) struct Warp {
     gain: f32,
     /// The grey that becomes one half.
     level: f32,
+    /// The same for a picture of the same size.
+    base_level: f32,
+    /// The logarithm of how much larger the drawing becomes.
+    enlargement: f32,
 }
 
 impl Warp {
@@ -51,15 +55,33 @@ impl Warp {
         let matrix = [cos * along, (cos * shear - sin) * across, sin * along, (sin * shear + cos) * across];
         // Below it, paper would turn grey.
         let least_level = 0.5 / warping.gain;
-        Self {
-            matrix,
-            shift,
-            bend: draw_grid(warping.bend, random),
-            jitter: draw_grid(warping.jitter, random),
-            gain: warping.gain,
-            level: (random.between(warping.level.0, warping.level.1) + LEVEL_RISE * enlargement)
-                .max(least_level),
-        }
+        let (bend, jitter) = (draw_grid(warping.bend, random), draw_grid(warping.jitter, random));
+        let base_level = random.between(warping.level.0, warping.level.1);
+        let level = (base_level + LEVEL_RISE * enlargement).max(least_level);
+        Self { matrix, shift, bend, jitter, gain: warping.gain, level, base_level, enlargement }
+    }
+
+    /// The grey that becomes one half in a picture of the same size.
+    pub(super) fn base_level(&self) -> f32 {
+        self.base_level
+    }
+
+    /// The logarithm of how much larger the drawing becomes.
+    pub(super) fn enlargement(&self) -> f32 {
+        self.enlargement
+    }
+
+    /// Where in a picture of this width and height the pixel at a place is looked up.
+    pub(super) fn origin(&self, place: [f32; 2], size: [f32; 2]) -> [f32; 2] {
+        let share = [0, 1].map(|axis| (place[axis] / (size[axis] - 1.0).max(1.0)).clamp(0.0, 1.0));
+        let mut shift = self.shift;
+        add_shift(&mut shift, &self.bend, (0, bernstein(share[1])), (0, bernstein(share[0])));
+        add_shift(&mut shift, &self.jitter, spline(share[1]), spline(share[0]));
+        let middle = size.map(|length| (length - 1.0) / 2.0);
+        let [x, y] = [0, 1].map(|axis| place[axis] - middle[axis]);
+        let [a, b, c, d] = self.matrix;
+        let from = [a * x + b * y, c * x + d * y];
+        [0, 1].map(|axis| from[axis] + middle[axis] + shift[axis] * size[axis])
     }
 
     /// Writes the changed picture to `out`.
@@ -70,12 +92,14 @@ impl Warp {
         let [a, b, c, d] = self.matrix;
         for (row, out) in out.chunks_exact_mut(width).enumerate() {
             let y = row as f32 - middle[1];
-            let (bend_rows, jitter_rows) = (bernstein(row, height), spline(row, height));
+            let down = share(row, height);
+            let (bend_rows, jitter_rows) = (bernstein(down), spline(down));
             for (column, out) in out.iter_mut().enumerate() {
                 let x = column as f32 - middle[0];
                 let mut shift = self.shift;
-                add_shift(&mut shift, &self.bend, (0, bend_rows), (0, bernstein(column, width)));
-                add_shift(&mut shift, &self.jitter, jitter_rows, spline(column, width));
+                let along = share(column, width);
+                add_shift(&mut shift, &self.bend, (0, bend_rows), (0, bernstein(along)));
+                add_shift(&mut shift, &self.jitter, jitter_rows, spline(along));
                 let from = [a * x + b * y, c * x + d * y];
                 let place = [0, 1].map(|axis| from[axis] + middle[axis] + shift[axis] * size[axis]);
                 *out =
@@ -109,16 +133,15 @@ fn share(place: usize, length: usize) -> f32 {
     place as f32 / (length - 1).max(1) as f32
 }
 
-/// The weights of the coarse grid's points: Bernstein's four cubic terms.
-fn bernstein(place: usize, length: usize) -> [f32; COARSE] {
-    let t = share(place, length);
+/// The weights of the coarse grid's points at a share of the length: Bernstein's four cubic terms.
+fn bernstein(t: f32) -> [f32; COARSE] {
     let s = 1.0 - t;
     [s * s * s, 3.0 * s * s * t, 3.0 * s * t * t, t * t * t]
 }
 
 /// The first of the fine grid's four points around a place, and their weights: a uniform cubic B-spline.
-fn spline(place: usize, length: usize) -> (usize, [f32; 4]) {
-    let along = share(place, length) * (FINE - 3) as f32;
+fn spline(share: f32) -> (usize, [f32; 4]) {
+    let along = share * (FINE - 3) as f32;
     let first = (along as usize).min(FINE - 4);
     let t = along - first as f32;
     let s = 1.0 - t;
@@ -202,8 +225,9 @@ mod tests {
     #[test]
     fn weights_of_the_grids_add_up_to_one() {
         for place in 0..SIDE {
-            assert!((bernstein(place, SIDE).iter().sum::<f32>() - 1.0).abs() < 1e-6);
-            let (first, weights) = spline(place, SIDE);
+            let along = share(place, SIDE);
+            assert!((bernstein(along).iter().sum::<f32>() - 1.0).abs() < 1e-6);
+            let (first, weights) = spline(along);
             assert!(first + 4 <= FINE && (weights.iter().sum::<f32>() - 1.0).abs() < 1e-6);
         }
     }
