@@ -10,6 +10,7 @@
 //! values. A key that does not exist is refused with the nearest one that does, a value out of range with the range.
 //! Settings only describe: the parts that they configure are built elsewhere, from [`Settings::rules`] and its kin.
 
+mod device;
 mod file;
 mod limits;
 pub mod presets;

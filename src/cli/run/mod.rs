@@ -5,7 +5,6 @@
 
 mod arguments;
 mod plan;
-mod start;
 mod summary;
 mod terminal;
 

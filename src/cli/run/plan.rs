@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::arguments::{RunArgs, Switch, ViewChoice};
-use super::start::{adopt_card, suit_a_device, suit_a_warm_start};
 use crate::camera;
 use crate::config::Settings;
 use crate::encoder::Weights;
@@ -28,13 +27,7 @@ pub(super) fn plan(args: &RunArgs) -> Result<RunPlan> {
         _ => {
             let card = model.as_deref().map(|path| Weights::read(path).map(|weights| weights.card));
             let card = card.transpose()?;
-            Settings::load_adjusted(args.preset, args.config.as_deref(), |settings| {
-                suit_a_device(settings);
-                if let Some(card) = &card {
-                    suit_a_warm_start(settings, card);
-                    adopt_card(settings, card);
-                }
-            })?
+            Settings::for_device(args.preset, args.config.as_deref(), card.as_ref())?
         }
     };
     apply_flags(args, &mut settings)?;
