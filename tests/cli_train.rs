@@ -94,14 +94,18 @@ fn a_resumed_run_equals_one_that_never_stopped() {
     // What was trained can be measured and drawn.
     let eval = ["eval", "--model", "whole/model.safetensors", "--stream", "omniglot", "--data", "data"];
     let with = |rest: &[&'static str]| eval.iter().copied().chain(rest.iter().copied()).collect::<Vec<_>>();
-    let line: Value =
-        serde_json::from_str(&done(folder.path(), &with(&["--episodes", "3", "--json", "--readout"])))
-            .unwrap();
+    let line: Value = serde_json::from_str(&done(
+        folder.path(),
+        &with(&["--split", "val", "--episodes", "3", "--json", "--readout", "saycam"]),
+    ))
+    .unwrap();
     for key in ["ami", "ap", "knn", "linear"] {
         let value = line[key].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&value), "{key} = {value}");
     }
     assert_eq!(line["ami"], log[5]["ami"], "the last evaluation of the run, again");
+    assert_eq!((line["sweep"].as_str(), line["reduction"].as_str()), (Some("first-ten"), Some("released")));
+    assert_eq!((line["slots"].as_u64(), line["readout"].as_str()), (Some(150), Some("saycam")));
     assert_eq!(line["ap"], log[5]["ap"]);
     done(folder.path(), &["plot", "curve", "whole/log.jsonl", "-o", "curve.svg"]);
     let map = ["plot", "map", "--model", "whole/model.safetensors", "--stream", "omniglot", "--data", "data"];
@@ -109,6 +113,37 @@ fn a_resumed_run_equals_one_that_never_stopped() {
     for picture in ["curve.svg", "map.svg"] {
         assert!(fs::read_to_string(at(picture)).unwrap().ends_with("</svg>\n"));
     }
+}
+
+/// Weights that learned nothing can be scored, as they are and as the start of a run; choices and scores are named.
+#[test]
+fn untrained_weights_are_scored_without_a_trick() {
+    let folder = tempfile::tempdir().unwrap();
+    small_omniglot::write(&folder.path().join("data"));
+    let eval = ["eval", "--stream", "omniglot", "--data", "data", "--episodes", "3"];
+    let scored = |rest: &[&str]| -> Value {
+        let arguments = [&eval[..], &["--json", "--sweep", "first-ten"], rest].concat();
+        serde_json::from_str(&done(folder.path(), &arguments)).unwrap()
+    };
+    let untrained = scored(&["--untrained", "--seed", "3"]);
+    let name = untrained["model"].as_str().unwrap();
+    assert!(name.starts_with("untrained Conv-4") && name.ends_with("seed 3"), "{name}");
+    done(folder.path(), &[&train("start", "0")[..], &["--seed", "3"]].concat());
+    let start = scored(&["--model", "start/model.safetensors"]);
+    for key in ["ami", "ap", "threshold", "sweep", "frames"] {
+        assert_eq!(untrained[key], start[key], "{key}");
+    }
+    assert_ne!(scored(&["--untrained", "--seed", "4"])["ami"], untrained["ami"]);
+    let antialiased = scored(&["--untrained", "--seed", "3", "--reduction", "antialiased"]);
+    assert_eq!(antialiased["reduction"], "antialiased");
+    assert_ne!(antialiased["ap"], untrained["ap"], "other pictures");
+    let few = scored(&["--untrained", "--seed", "3", "--slots", "2"]);
+    assert_eq!(few["slots"], 2);
+    assert_ne!(few["ami"], untrained["ami"], "a memory of two prototypes replaces them");
+
+    let said = done(folder.path(), &[&eval[..], &["--untrained"]].concat());
+    assert!(said.contains("sweep similarity") && said.contains("released code"), "{said}");
+    assert_eq!(run(folder.path(), &eval).status.code(), Some(2), "neither weights nor --untrained");
 }
 
 /// Blocks of other widths than the paper's: trained, named in the file, measured, and not taken for the paper's.

@@ -1,8 +1,9 @@
 //! `oupn-edge eval`: an encoder scored on labelled episodes, as the paper scores it.
 //!
-//! `--json` prints one line: `model`, `stream`, `split`, `episodes`, `frames`, `ami`, `ami_error`, `threshold`, `beta`, `ap`,
-//! `ap_error`, `categories` and `classes` (means over the episodes), `seconds`, and with `--readout` `knn`, `knn_error`,
-//! `linear`, `linear_error` and `readout_classes`. Scores are fractions.
+//! `--json` prints one line: `model`, `stream`, `split`, `reduction` (Omniglot's), `slots`, `episodes`, `frames`, `sweep`, `ami`,
+//! `ami_error`, `threshold`, `beta`, `ap`, `ap_error`, `categories` and `classes` (means over the episodes), `seconds`, and with
+//! `--readout` `readout` (the protocol), `neighbours`, `knn`, `knn_error`, `linear`, `linear_error`, `linear_rate`,
+//! `readout_classes` and `readout_pictures`. Scores are fractions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,15 +14,18 @@ use serde_json::json;
 
 use crate::config::Settings;
 use crate::encoder::Weights;
+use crate::encoder::card::InputScaling;
 use crate::encoder::inference::Folded;
+use crate::encoder::init::random_parameters;
 use crate::encoder::plan::Shape;
 use crate::eval::embed::{Embed, Encoder, embed_episodes};
 use crate::eval::episodes::{Scores, Setting, Sweep, score};
 use crate::eval::frozen::{Frozen, FrozenKind};
-use crate::eval::{LinearReadout, NearestNeighbours};
+use crate::eval::readout::{Protocol, Readout};
 use crate::learner::saved::learned_control;
 use crate::memory::Control;
-use crate::streams::{ImageSet, LabelledSet, Split, StreamKind};
+use crate::streams::{LabelledSet, Split, StreamKind};
+use crate::views::Reduction;
 use crate::{Error, Result};
 
 #[derive(Debug, Args)]
@@ -40,15 +44,19 @@ pub(super) struct EvalArgs {
     /// Episodes to score
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
     episodes: u16,
-    /// How the threshold of the AMI is chosen [default: first-ten, or similarity if β was never learned]
+    /// How the threshold of the AMI is chosen [default: first-ten, or similarity if β was never learned]. Compare weights only
+    /// under the same one
     #[arg(long, value_enum)]
     sweep: Option<SweepArg>,
-    /// Also a k-NN and a linear read-out of the classes: half of each class's pictures are labelled, half are asked for
-    #[arg(long)]
-    readout: bool,
-    /// Neighbours that vote in the k-NN read-out
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    neighbours: u16,
+    /// Prototypes that the memory holds; with fewer than an episode has frames, some are replaced [default: the setting `slots`]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    slots: Option<u16>,
+    /// Also a k-NN and a linear read-out of the classes, by one of the paper's protocols
+    #[arg(long, value_enum, value_name = "PROTOCOL")]
+    readout: Option<Protocol>,
+    /// Neighbours that vote in the k-NN read-out [default: the protocol's]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..), requires = "readout")]
+    neighbours: Option<u16>,
     /// Threads; 0 takes as many as the machine has
     #[arg(long, default_value_t = 0, value_parser = super::threads::parse_threads)]
     threads: usize,
@@ -61,8 +69,14 @@ pub(super) struct EvalArgs {
 #[derive(Debug, Args)]
 pub(super) struct ModelArgs {
     /// Weights with their model card, and 1/τ, β, γ if they were learned
-    #[arg(long, value_name = "FILE", required_unless_present = "encoder")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["encoder", "untrained"])]
     pub(super) model: Option<PathBuf>,
+    /// Random weights instead, of the network in the settings: what nothing learned is worth
+    #[arg(long, conflicts_with_all = ["model", "encoder"])]
+    untrained: bool,
+    /// Seed of those weights, and of the read-out's random halves
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
     /// A published encoder instead: frozen:resnet18, frozen:mobilenetv4 or frozen:dinov2
     #[arg(long, value_name = "NAME", conflicts_with = "model", requires = "weights")]
     encoder: Option<FrozenKind>,
@@ -75,6 +89,10 @@ pub(super) struct ModelArgs {
     /// Side of the square pictures that the encoder is shown [default: the setting's, or what a frozen one wants]
     #[arg(long, value_parser = clap::value_parser!(u16).range(16..=1024))]
     size: Option<u16>,
+    /// How Omniglot's drawings are reduced: as the paper's released code does it, or antialiased, an easier task [default: the
+    /// setting, which is released]
+    #[arg(long, value_enum)]
+    reduction: Option<Reduction>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -100,6 +118,16 @@ impl From<SweepArg> for Sweep {
     }
 }
 
+/// A sweep as `--sweep` names it.
+fn sweep_name(sweep: Sweep) -> &'static str {
+    match sweep {
+        Sweep::FirstTen => "first-ten",
+        Sweep::Full => "full",
+        Sweep::Similarity => "similarity",
+        Sweep::Off => "off",
+    }
+}
+
 /// An encoder that can be measured.
 pub(super) struct Subject {
     pub(super) name: String,
@@ -113,7 +141,10 @@ pub(super) struct Subject {
 
 impl Subject {
     pub(super) fn open(args: &ModelArgs, stream: StreamKind) -> Result<Self> {
-        let settings = stream.settings(args.config.as_deref())?;
+        let weights = args.model.as_deref().map(Weights::read).transpose()?;
+        let card = weights.as_ref().map(|weights| &weights.card);
+        let mut settings = stream.settings(args.config.as_deref(), card)?;
+        settings.reduction = args.reduction.unwrap_or(settings.reduction);
         let square = |side: usize, channels| Shape { height: side, width: side, channels };
         if let (Some(kind), Some(weights)) = (args.encoder, &args.weights) {
             // Colour streams are shown at their best; the others have one size.
@@ -124,8 +155,15 @@ impl Subject {
             let encoder = Box::new(Frozen::read(kind, weights)?);
             return Ok(Self { name: file_name(weights), encoder, control: None, settings, shape });
         }
-        let Some(path) = &args.model else { return Err(Error::input("no --model was given")) };
-        let Weights { card, parameters, statistics } = Weights::read(path)?;
+        let (Some(path), Some(Weights { card, parameters, statistics })) = (&args.model, weights) else {
+            let plan = settings.plan()?;
+            let parameters = random_parameters(settings.architecture(), &plan, args.seed);
+            let folded = Arc::new(Folded::new(&plan, &parameters, &plan.fresh_statistics())?);
+            let (shape, channels) = (plan.image, plan.image.channels);
+            let encoder = Box::new(Encoder { folded, scaling: InputScaling::none(channels) });
+            let name = format!("untrained {}, seed {}", settings.architecture(), args.seed);
+            return Ok(Self { name, encoder, control: None, settings, shape });
+        };
         let (height, width) = match args.size {
             Some(side) => (usize::from(side), usize::from(side)),
             None => (settings.image_height, settings.image_width),
@@ -137,11 +175,11 @@ impl Subject {
         Ok(Self { name: file_name(path), encoder, control: learned_control(path)?, settings, shape })
     }
 
-    /// What the memory goes by on episodes of this length.
-    pub(super) fn setting(&self, longest: usize) -> Setting {
+    /// What the memory goes by.
+    fn setting(&self, slots: Option<u16>) -> Setting {
         Setting {
             dimension: self.encoder.dimension(),
-            slots: self.settings.slots.max(longest),
+            slots: slots.map_or(self.settings.slots, usize::from),
             control: self.control.unwrap_or_else(|| self.settings.control()),
             rules: self.settings.rules(),
         }
@@ -156,90 +194,83 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     super::use_threads(args.threads)?;
     let start = Instant::now();
     let subject = Subject::open(&args.model, args.stream)?;
-    let labelled =
-        args.stream.labelled(args.data.as_deref(), args.split, &subject.settings, subject.shape, usize::from(args.episodes))?;
-    let LabelledSet { set, episodes, longest } = &labelled;
+    let labelled = args.stream.labelled(
+        args.data.as_deref(),
+        args.split,
+        &subject.settings,
+        subject.shape,
+        usize::from(args.episodes),
+    )?;
+    let LabelledSet { set, episodes } = &labelled;
     let embedded = embed_episodes(&*subject.encoder, set, episodes)?;
     let usual = if subject.control.is_some() { Sweep::FirstTen } else { Sweep::Similarity };
     let sweep = args.sweep.map_or(usual, Sweep::from);
-    let scores = score(&embedded, &subject.setting(*longest), sweep)?;
+    let setting = subject.setting(args.slots);
+    let scores = score(&embedded, &setting, sweep)?;
     let readout = match args.readout {
-        true if args.stream == StreamKind::Rooms => {
+        Some(_) if args.stream == StreamKind::Rooms => {
             return Err(Error::input(
-                "--readout needs pictures that have classes: `rooms` has walks; leave it out",
+                "--readout needs pictures that have classes, and `rooms` has walks: leave it out",
             ));
         }
-        true => Some(read_out(&*subject.encoder, set, usize::from(args.neighbours))?),
-        false => None,
+        Some(protocol) => Some(protocol.read_out(
+            &*subject.encoder,
+            set,
+            args.neighbours.map(usize::from),
+            args.model.seed,
+        )?),
+        None => None,
     };
-    report(args, &subject, &scores, readout.as_ref(), start.elapsed().as_secs_f64())
+    let outcome =
+        Outcome { scores, sweep, slots: setting.slots, readout, seconds: start.elapsed().as_secs_f64() };
+    report(args, &subject, &outcome)
 }
 
-/// Accuracies of the two read-outs, with their standard errors.
-struct Readout {
-    knn: (f64, f64),
-    linear: (f64, f64),
-    classes: usize,
-}
-
-/// Epochs of the linear read-out.
-const EPOCHS: usize = 20;
-
-/// Every other picture of a class is labelled, the rest are asked for.
-fn read_out(encoder: &dyn Embed, set: &ImageSet, neighbours: usize) -> Result<Readout> {
-    let (mut known, mut asked) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
-    for (number, class) in set.classes().iter().enumerate() {
-        for (place, image) in class.images.clone().enumerate() {
-            let part = if place % 2 == 0 { &mut known } else { &mut asked };
-            part.0.push(image);
-            part.1.push(number);
-        }
-    }
-    if asked.0.is_empty() {
-        return Err(Error::input("a read-out needs classes of at least two pictures"));
-    }
-    let dimension = encoder.dimension();
-    let (rows, queries) = (encoder.embed(set, &known.0)?, encoder.embed(set, &asked.0)?);
-    let accuracy = |found: &[usize]| {
-        let right = found.iter().zip(&asked.1).filter(|(found, truth)| found == truth).count();
-        let share = right as f64 / found.len().max(1) as f64;
-        (share, (share * (1.0 - share) / found.len().max(1) as f64).sqrt())
-    };
-    let nearest = NearestNeighbours::new(&rows, dimension, &known.1)?.classify(&queries, neighbours)?;
-    let classes = set.classes().len();
-    let linear = LinearReadout::train(&rows, dimension, &known.1, classes, EPOCHS, 0)?;
-    Ok(Readout { knn: accuracy(&nearest), linear: accuracy(&linear.classify(&queries)), classes })
-}
-
-fn report(
-    args: &EvalArgs,
-    subject: &Subject,
-    scores: &Scores,
-    readout: Option<&Readout>,
+/// What an evaluation found.
+struct Outcome {
+    scores: Scores,
+    sweep: Sweep,
+    slots: usize,
+    readout: Option<Readout>,
     seconds: f64,
-) -> Result<()> {
+}
+
+fn report(args: &EvalArgs, subject: &Subject, outcome: &Outcome) -> Result<()> {
+    let Outcome { scores, sweep, slots, readout, seconds } = outcome;
+    let reduction = matches!(args.stream, StreamKind::Omniglot | StreamKind::Imbalance)
+        .then_some(subject.settings.reduction);
     if args.json {
         let mut line = json!({
             "model": subject.name, "stream": args.stream.to_string(), "split": args.split.to_string(),
-            "episodes": scores.episodes, "frames": scores.frames,
+            "reduction": reduction, "slots": slots,
+            "episodes": scores.episodes, "frames": scores.frames, "sweep": sweep_name(*sweep),
             "ami": scores.ami, "ami_error": scores.ami_error,
             "threshold": scores.threshold, "beta": scores.beta,
             "ap": scores.ap, "ap_error": scores.ap_error,
             "categories": scores.categories, "classes": scores.classes, "seconds": seconds,
         });
-        if let Some(Readout { knn, linear, classes }) = readout {
-            line["knn"] = json!(knn.0);
-            line["knn_error"] = json!(knn.1);
-            line["linear"] = json!(linear.0);
-            line["linear_error"] = json!(linear.1);
-            line["readout_classes"] = json!(classes);
+        if let (Some(protocol), Some(found)) = (args.readout, readout) {
+            line["readout"] = json!(protocol.to_string());
+            line["neighbours"] = json!(found.neighbours);
+            line["knn"] = json!(found.knn.0);
+            line["knn_error"] = json!(found.knn.1);
+            line["linear"] = json!(found.linear.0);
+            line["linear_error"] = json!(found.linear.1);
+            line["linear_rate"] = json!(found.rate);
+            line["readout_classes"] = json!(found.classes);
+            line["readout_pictures"] = json!(found.asked);
         }
         return super::print(&format!("{line}\n"));
     }
     let percent = |(value, error): (f64, f64)| format!("{:>6.2} ± {:.2} %", 100.0 * value, 100.0 * error);
+    let images = match reduction {
+        Some(Reduction::Released) => ", images as the paper's released code makes them",
+        Some(Reduction::Antialiased) => ", antialiased images (an easier task than the paper's)",
+        None => "",
+    };
     let mut text = format!(
-        "{} on {} episodes ({} frames) of {}, {}\n\
-         AMI         {}   threshold {:.3}, β {:.3}; {:.1} categories for {:.1} classes\n\
+        "{} on {} episodes ({} frames) of {}, {}{images}\n\
+         AMI         {}   sweep {}: threshold {:.3}, β {:.3}; {:.1} categories for {:.1} classes in {slots} slots\n\
          AP          {}\n",
         subject.name,
         scores.episodes,
@@ -247,18 +278,22 @@ fn report(
         args.stream,
         args.split,
         percent((scores.ami, scores.ami_error)),
+        sweep_name(*sweep),
         scores.threshold,
         scores.beta,
         scores.categories,
         scores.classes,
         percent((scores.ap, scores.ap_error)),
     );
-    if let Some(Readout { knn, linear, classes }) = readout {
+    if let (Some(protocol), Some(found)) = (args.readout, readout) {
         text.push_str(&format!(
-            "{}-NN        {}   of {classes} classes\nlinear      {}\n",
-            args.neighbours,
-            percent(*knn),
-            percent(*linear)
+            "{:<12}{}   of {} classes, {} pictures, read-out {protocol}\nlinear      {}   rate {}\n",
+            format!("{}-NN", found.neighbours),
+            percent(found.knn),
+            found.classes,
+            found.asked,
+            percent(found.linear),
+            found.rate,
         ));
     }
     super::print(&text)

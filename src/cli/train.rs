@@ -47,7 +47,7 @@ pub(super) struct TrainArgs {
     /// Set β by the first window, so that a fifth of its frames create a category
     #[arg(long)]
     calibrate: bool,
-    /// Windows to learn from, all in all [default: the setting `steps`]
+    /// Windows to learn from, all in all; 0 writes the weights that a run starts from [default: the setting `steps`]
     #[arg(long)]
     windows: Option<u64>,
     /// Start of every random sequence [default: the setting]
@@ -59,9 +59,9 @@ pub(super) struct TrainArgs {
     /// Episodes of an evaluation
     #[arg(long, default_value_t = 40)]
     episodes: usize,
-    /// What is evaluated on
-    #[arg(long, value_enum, default_value = "test")]
-    split: Split,
+    /// What is evaluated on [default: val, or train where the data have no val]. Choose settings on these, and score `test` once
+    #[arg(long, value_enum)]
+    split: Option<Split>,
     /// Windows between two checkpoints
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint: u64,
@@ -81,16 +81,20 @@ pub(super) struct TrainArgs {
 
 pub(super) fn run(args: &TrainArgs) -> Result<()> {
     super::use_threads(args.threads)?;
-    let mut settings = args.stream.settings(args.config.as_deref())?;
+    let start = args.weights.as_deref().map(Weights::read).transpose()?;
+    let card = start.as_ref().map(|weights| &weights.card);
+    let mut settings = args.stream.settings(args.config.as_deref(), card)?;
     settings.seed = args.seed.unwrap_or(settings.seed);
-    settings.steps = args.windows.unwrap_or(settings.steps);
+    let total = args.windows.unwrap_or(settings.steps);
+    settings.steps = total.max(1);
+    let split = args.split.unwrap_or(args.stream.choosing_split());
     settings.validate()?;
     std::fs::create_dir_all(&args.out).map_err(|error| Error::io(&args.out, error))?;
     // Before anything in it is touched: another run may be writing there.
     let _lock = FolderLock::acquire(&args.out)?;
     let store = CheckpointStore::open(Arc::new(OsFilesystem), &args.out.join("checkpoints"))?;
 
-    let beginning = beginning(args, &settings)?;
+    let beginning = beginning(args, start, &settings)?;
     let shape = beginning.plan.image;
     let digits = Digits { share: args.digits, only: args.digit };
     let stream = args.stream.learning(args.data.as_deref(), &settings, shape, digits)?;
@@ -103,7 +107,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     }
     let labelled = match args.evaluate {
         0 => None,
-        _ => Some(args.stream.labelled(args.data.as_deref(), args.split, &settings, shape, args.episodes)?),
+        _ => Some(args.stream.labelled(args.data.as_deref(), split, &settings, shape, args.episodes)?),
     };
 
     let plan = Arc::new(beginning.plan.clone());
@@ -126,7 +130,6 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| Error::io("signals", error))?;
     }
-    let total = training.settings().steps;
     let mut progress = Progress::new(&training, total);
     while training.windows() < total && !stop.load(Ordering::Relaxed) {
         let step = training.step()?;
@@ -136,8 +139,8 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
             && (step.window.is_multiple_of(args.evaluate) || step.window == total)
         {
             let scores = evaluate(&training, labelled)?;
-            log.evaluation(step.window, args.split, &scores)?;
-            progress.evaluation(step.window, args.split, &scores)?;
+            log.evaluation(step.window, split, &scores)?;
+            progress.evaluation(step.window, split, &scores)?;
         }
         // Asked for only now: an evaluation takes its time, and a run that is told to stop keeps what it has learned.
         let at_end = step.window == total || stop.load(Ordering::Relaxed);
@@ -145,6 +148,9 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
             save(&training, &store, &args.out)?;
             log.flush()?;
         }
+    }
+    if training.windows() == 0 {
+        save(&training, &store, &args.out)?;
     }
     progress.end();
     if training.windows() >= total {
@@ -177,11 +183,10 @@ fn stream_name(args: &TrainArgs) -> String {
 }
 
 /// Random weights, or those of a file with its own padding, epsilon, scaling and, if they were learned, 1/τ, β, γ.
-fn beginning(args: &TrainArgs, settings: &Settings) -> Result<Beginning> {
+fn beginning(args: &TrainArgs, start: Option<Weights>, settings: &Settings) -> Result<Beginning> {
     let momentum = settings.norm_momentum as f32;
     let stream = stream_name(args);
-    if let Some(path) = &args.weights {
-        let Weights { card, parameters, statistics } = Weights::read(path)?;
+    if let (Some(path), Some(Weights { card, parameters, statistics })) = (&args.weights, start) {
         if card.encoder != settings.architecture() {
             return Err(Error::input(format!(
                 "{}: weights of {}, but the settings ask for {}",
@@ -208,8 +213,7 @@ fn beginning(args: &TrainArgs, settings: &Settings) -> Result<Beginning> {
         encoder: settings.architecture(),
         input: InputScaling {
             size: settings.image_height.max(settings.image_width),
-            mean: vec![0.0; channels],
-            deviation: vec![1.0; channels],
+            ..InputScaling::none(channels)
         },
     };
     let parameters = random_parameters(settings.architecture(), &plan, settings.seed);
@@ -233,7 +237,7 @@ fn evaluate(training: &Training<'_>, labelled: &LabelledSet) -> Result<Scores> {
     let embedded = embed_episodes(&encoder, &labelled.set, &labelled.episodes)?;
     let setting = Setting {
         dimension: plan.features,
-        slots: settings.slots.max(labelled.longest),
+        slots: settings.slots,
         control: state.control,
         rules: settings.rules(),
     };

@@ -51,6 +51,11 @@ pub struct InputScaling {
 }
 
 impl InputScaling {
+    /// Pixels from 0 to 1 as they are.
+    pub fn none(channels: usize) -> Self {
+        Self { size: 0, mean: vec![0.0; channels], deviation: vec![1.0; channels] }
+    }
+
     /// Scales pixels, channels last, from 0…1 to what the network reads.
     pub fn apply(&self, pixels: &mut [f32]) {
         for pixel in pixels.chunks_exact_mut(self.mean.len()) {

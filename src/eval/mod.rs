@@ -11,11 +11,13 @@ pub mod embed;
 pub mod episodes;
 pub mod frozen;
 mod knn;
-mod linear;
+pub mod linear;
 pub mod picture;
+pub mod readout;
 mod tsne;
 
 pub use ami::ami;
 pub use average_precision::average_precision;
 pub use knn::NearestNeighbours;
 pub use linear::LinearReadout;
+pub use readout::Protocol;
