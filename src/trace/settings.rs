@@ -15,6 +15,8 @@ pub struct TraceSettings {
     pub sync_interval: Duration,
     /// The most records that stay without being synced, as long as the disk works.
     pub sync_records: u64,
+    /// Records that wait for so long without an error mean a disk that does not answer.
+    pub no_answer: Duration,
     /// What to do as the disk fills up.
     pub disk: DiskSettings,
 }
@@ -40,6 +42,7 @@ impl Default for TraceSettings {
             buffer_bytes: 1 << 20,
             sync_interval: Duration::from_secs(1),
             sync_records: 256,
+            no_answer: Duration::from_secs(20),
             disk: DiskSettings::default(),
         }
     }

@@ -23,9 +23,6 @@ use crate::{Error, Result};
 /// How long dropping the writer without [`TraceWriter::close`] waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Records that wait for so long without an error mean a disk that does not answer.
-const NO_ANSWER: Duration = Duration::from_secs(20);
-
 /// What is wrong with the disk, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskTrouble {
@@ -57,6 +54,7 @@ pub(super) struct Shared {
     /// Tells those who wait that the thread has got further.
     pub(super) progress: Condvar,
     pub(super) durable_seq: AtomicU64,
+    pub(super) no_answer: Duration,
 }
 
 #[derive(Debug)]
@@ -109,6 +107,7 @@ impl TraceWriter {
             work: Condvar::new(),
             progress: Condvar::new(),
             durable_seq: AtomicU64::new(log.durable_seq()),
+            no_answer: settings.no_answer,
         });
         let recorder = Recorder { shared: Arc::clone(&shared), clock: Arc::clone(&clock) };
         let worker = Worker::new(log, guard, shared, clock, settings);
@@ -238,7 +237,7 @@ impl Recorder {
     /// What is wrong with writing just now, if anything is.
     pub fn trouble(&self) -> Option<DiskTrouble> {
         let state = self.shared.state();
-        let waiting = state.waiting_since.filter(|since| since.elapsed() > NO_ANSWER);
+        let waiting = state.waiting_since.filter(|since| since.elapsed() > self.shared.no_answer);
         let silent =
             || waiting.map(|since| DiskTrouble { what: "the disk does not answer".to_owned(), since });
         state.trouble.clone().or_else(silent)

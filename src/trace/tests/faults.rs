@@ -197,3 +197,47 @@ fn segments_end_at_their_size_and_follow_each_other_without_a_hole() {
     assert_eq!(frames(&entries), (0..40).collect::<Vec<_>>());
     assert!(summary.is_whole() && summary.gaps.is_empty());
 }
+
+#[test]
+fn a_segment_that_somebody_removes_is_noticed_and_another_one_begun() {
+    let fs = Simulated::default();
+    let (mut log, _) = open(&fs).unwrap();
+    for n in 0..3 {
+        log.append(at(n), frame(n));
+    }
+    log.sync().unwrap();
+    assert_eq!(log.lost_segment(), None);
+    log.append(at(3), frame(3));
+    log.write().unwrap();
+    let segment = Path::new(DIR).join("trace-v1-00000001.jsonl");
+    fs.remove(&segment).unwrap();
+    assert_eq!(log.lost_segment(), Some(segment));
+    log.sync().unwrap();
+    let (entries, summary) = read(&fs);
+    assert_eq!(frames(&entries), [3], "what was not durable yet is not lost");
+    assert_eq!(summary.missing, 3, "and what is lost is named");
+}
+
+#[test]
+fn segments_of_a_newer_version_are_left_alone_and_numbers_begin_after_theirs() {
+    let fs = Simulated::default();
+    let (mut log, _) = open(&fs).unwrap();
+    log.append(at(0), frame(0));
+    log.sync().unwrap();
+    drop(log);
+    let newer = Path::new(DIR).join("trace-v2-00000001.jsonl");
+    let mut content = Vec::new();
+    super::super::line::encode(&Entry { seq: 50, at: at(1), record: frame(49) }, &mut content).unwrap();
+    content.extend_from_slice(b"{\"seq\":51,\"what\":\"nobody knows\"}\n");
+    crate::storage::write_atomically(&fs, &newer, &content).unwrap();
+
+    let (mut log, recovery) = open(&fs).unwrap();
+    assert_eq!((recovery.newer_segments, recovery.last_seq), (1, 1));
+    assert_eq!(log.append(at(2), frame(50)), 51);
+    log.sync().unwrap();
+    assert!(log.begin_forget(at(3), Duration::from_secs(3600), None).unwrap().is_some());
+    log.finish_forget(at(3)).unwrap();
+    assert_eq!(crate::storage::read_bounded(&fs, &newer, 10_000).unwrap(), content);
+    let (_, summary) = read(&fs);
+    assert!(summary.newer_segments == 1 && !summary.is_whole(), "{summary:?}");
+}

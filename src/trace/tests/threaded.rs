@@ -18,6 +18,7 @@ fn settings() -> TraceSettings {
         buffer_bytes: 4000,
         sync_interval: Duration::from_millis(5),
         sync_records: 8,
+        no_answer: PATIENCE,
         disk: DiskSettings {
             low_bytes: 0,
             critical_bytes: 0,
@@ -167,6 +168,42 @@ fn a_failing_disk_is_got_over_and_told_of() {
             assert!(told, "{fault:?} at {step}");
         }
     }
+}
+
+#[test]
+fn trouble_is_told_while_it_lasts_and_not_waited_for() {
+    let fs = Simulated::default();
+    let (writer, _, _) = writer_with(&fs, settings());
+    writer.record(frame(0));
+    writer.flush_unless_trouble(PATIENCE).unwrap();
+    fs.set_capacity(Some(0));
+    writer.record(frame(1));
+    let error = writer.flush_unless_trouble(Duration::from_secs(3600)).unwrap_err();
+    let trouble = writer.trouble().unwrap();
+    assert!(error.to_string().contains(&trouble.what), "{error}");
+    // Attempts later it is still the same trouble.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(writer.trouble().unwrap().since, trouble.since);
+    fs.set_capacity(None);
+    writer.flush(PATIENCE).unwrap();
+    assert_eq!(writer.trouble(), None);
+    writer.close(PATIENCE).unwrap();
+    check_whole(&fs, &[0, 1]);
+}
+
+#[test]
+fn a_disk_that_does_not_answer_is_trouble_too() {
+    let fs = Simulated::default();
+    let (writer, _, _) =
+        writer_with(&fs, TraceSettings { no_answer: Duration::from_millis(1), ..settings() });
+    writer.flush(PATIENCE).unwrap();
+    fs.set_stalled(true);
+    writer.record(frame(0));
+    wait_until("the disk counts as silent", || writer.trouble().is_some());
+    assert!(writer.trouble().unwrap().what.contains("does not answer"));
+    fs.set_stalled(false);
+    writer.flush(PATIENCE).unwrap();
+    wait_until("it answers again", || writer.trouble().is_none());
 }
 
 #[test]
