@@ -136,6 +136,18 @@ impl Settings {
         self.check_together()
     }
 
+    /// The settings of a table that another version of this program wrote: keys that it did not know have the preset's value, and
+    /// keys that are not known here are ignored.
+    ///
+    /// # Errors
+    /// If a value is of the wrong kind. Ranges are checked by [`Settings::validate`].
+    pub(crate) fn of_table(given: Table) -> std::result::Result<Self, toml::de::Error> {
+        let preset = given.get("preset").and_then(Value::as_str).and_then(Preset::named);
+        let mut table = preset.unwrap_or_default().settings().table();
+        table.extend(given);
+        table.try_into()
+    }
+
     /// All keys with their values; nothing if a whole number is beyond TOML's 63 bits.
     fn table(&self) -> Table {
         Table::try_from(self).unwrap_or_default()

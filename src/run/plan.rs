@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::trust;
 use crate::camera::{self, Camera, Options};
@@ -106,7 +107,13 @@ pub struct Remembered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What is learned.
+    #[serde(deserialize_with = "of_any_version")]
     pub settings: Settings,
+}
+
+/// Settings that an earlier version wrote lack the keys that have been added since.
+fn of_any_version<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Settings, D::Error> {
+    Settings::of_table(toml::Table::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 fn usually() -> bool {
@@ -285,16 +292,19 @@ mod tests {
         let remembered = remembered();
         assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), None);
         remembered.write(&OsFilesystem, folder.path()).unwrap();
-        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), Some(remembered));
+        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap().as_ref(), Some(&remembered));
 
         let path = folder.path().join(NAME);
         let text = std::fs::read_to_string(&path).unwrap();
-        // A file of before the key `reduction` was there.
-        let older = text.replace("reduction = \"released\"\n", "");
-        assert_ne!(older, text);
-        std::fs::write(&path, older).unwrap();
-        assert!(Remembered::read(&OsFilesystem, folder.path()).unwrap().is_some());
-
+        // Another version of the program knew less, or more.
+        let older: Vec<&str> = text.lines().filter(|line| !line.starts_with("reduction")).collect();
+        std::fs::write(&path, older.join("\n")).unwrap();
+        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), Some(remembered));
+        let newer = text
+            .replace("version = 1", "version = 1\nmood = \"good\"")
+            .replace("[settings]", "[settings]\nspin = 2");
+        std::fs::write(&path, newer).unwrap();
+        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap().unwrap().camera, "rooms");
         for damaged in [
             "",
             "version = 1",
