@@ -221,11 +221,11 @@ fn a_trace_of_a_newer_version_is_left_alone_and_counted_as_missing() {
     let flags = ["--camera", "rooms:4", "--continue-with", "--realtime", "off", "--frames", "1", "--json"];
     let other = folder.command(&data, &flags).output().unwrap();
     assert!(other.status.success(), "{}", text(&other.stderr));
-    let last = entries(&data).into_iter().filter_map(|entry| match entry.record {
+    let mut frames = entries(&data).into_iter().filter_map(|entry| match entry.record {
         Record::Frame(frame) => Some(frame.frame),
         _ => None,
     });
-    assert_eq!(last.last(), Some(71));
+    assert_eq!(frames.next_back(), Some(71));
 }
 
 /// A file system of its own that goes with the value, where this user may mount one (root may).

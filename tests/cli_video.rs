@@ -146,17 +146,17 @@ fn an_interrupted_video_goes_on_bit_for_bit() {
     let place = Place::new();
     film(
         &place,
-        100.0,
+        64.0,
         "-c:v libx264 -preset ultrafast -g 250 -metadata creation_time=2026-03-05T10:00:00Z",
         "film.mp4",
     );
     let flags = ["--camera", "film.mp4", "--period", "2s", "--views", "temporal"];
     place.recorded(&[&flags[..], &["--data", "whole"]].concat());
     place.recorded(&[&flags[..], &["--data", "parts", "--frames", "14"]].concat());
-    place.recorded(&["--data", "parts", "--frames", "17"]);
+    place.recorded(&["--data", "parts", "--frames", "9"]);
     place.recorded(&["--data", "parts"]);
     let whole = what_happened(&place.path("whole"));
-    assert!(whole.len() > 50 + 5, "{}", whole.len());
+    assert!(whole.len() > 32 + 3, "{}", whole.len());
     assert_eq!(what_happened(&place.path("parts")), whole);
     // At its end it has no more.
     assert_eq!(place.recorded(&["--data", "parts"])["frames"], 0);
@@ -178,12 +178,15 @@ fn of_a_damaged_video_what_is_there_is_used_and_the_rest_is_told() {
         let data = format!("run-{name}");
         let output = place.record(&["--camera", &cut, "--data", &data]);
         assert_eq!(output.status.code(), Some(3), "{name}: {}", said(&output));
-        assert!(said(&output).contains("s of 40.0 s"), "{name}: {}", said(&output));
         let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert!(summary["missing"].as_str().unwrap().contains("it ends at"), "{summary}");
+        let missing = summary["missing"].as_str().unwrap();
+        assert!(missing.contains("ffmpeg says") && said(&output).contains(missing), "{name}: {}", said(&output));
+        // An AVI file's length is reckoned by its size.
+        let end = if name == "film.avi" { "" } else { "s of 40.0 s" };
+        assert!(missing.contains(end), "{name}: {missing}");
         assert!((3..9).contains(&summary["frames"].as_u64().unwrap()), "{summary}");
         let stop = records(&place.path(&data), "stop").pop().unwrap();
-        assert!(stop["detail"].as_str().unwrap().contains("it ends at"), "{stop}");
+        assert_eq!(stop["detail"], summary["missing"]);
     }
     // Bytes that are wrong in the middle.
     let mut bytes = std::fs::read(place.path("film.mp4")).unwrap();

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::arguments::RunArgs;
 use crate::Result;
+use crate::cli::plain::plain;
 use crate::cli::print;
 use crate::run::{Ended, RunPlan};
 use crate::trace::StopReason;
@@ -49,7 +50,7 @@ fn in_words(plan: &RunPlan, ended: &Ended, trace: &Path) -> String {
         line("left out", format!("{pictures} that could not be used"));
     }
     if let Some(missing) = &ended.missing {
-        line("left out", missing.clone());
+        line("left out", plain(missing).into_owned());
     }
     if let Some(ami) = ended.score.ami() {
         line(
