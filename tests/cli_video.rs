@@ -180,7 +180,11 @@ fn of_a_damaged_video_what_is_there_is_used_and_the_rest_is_told() {
         assert_eq!(output.status.code(), Some(3), "{name}: {}", said(&output));
         let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
         let missing = summary["missing"].as_str().unwrap();
-        assert!(missing.contains("ffmpeg says") && said(&output).contains(missing), "{name}: {}", said(&output));
+        assert!(
+            missing.contains("ffmpeg says") && said(&output).contains(missing),
+            "{name}: {}",
+            said(&output)
+        );
         // An AVI file's length is reckoned by its size.
         let end = if name == "film.avi" { "" } else { "s of 40.0 s" };
         assert!(missing.contains(end), "{name}: {missing}");
