@@ -153,8 +153,9 @@ fn an_interrupted_video_goes_on_bit_for_bit() {
     let flags = ["--camera", "film.mp4", "--period", "2s", "--views", "temporal"];
     place.recorded(&[&flags[..], &["--data", "whole"]].concat());
     place.recorded(&[&flags[..], &["--data", "parts", "--frames", "14"]].concat());
-    place.recorded(&["--data", "parts", "--frames", "9"]);
-    place.recorded(&["--data", "parts"]);
+    place.recorded(&[&flags[..], &["--data", "parts", "--frames", "9"]].concat());
+    // What was started is remembered, but the settings file that every call here names is read anew.
+    place.recorded(&["--data", "parts", "--views", "temporal"]);
     let whole = what_happened(&place.path("whole"));
     assert!(whole.len() > 32 + 3, "{}", whole.len());
     assert_eq!(what_happened(&place.path("parts")), whole);
