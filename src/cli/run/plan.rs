@@ -1,6 +1,6 @@
 //! From flags, a settings file and what the data folder remembers to the plan of a recording.
 //!
-//! Settings come from, each over the one before: the preset, what suits a device or a warm start ([`super::start`]), the
+//! Settings come from, each over the one before: the preset, what suits a device ([`Settings::for_device`]), the
 //! settings file, the flags. A data folder that was used before goes on with the settings it has, under the flags.
 
 use std::time::Duration;
