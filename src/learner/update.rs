@@ -170,6 +170,39 @@ impl Learner {
         })
     }
 
+    /// Replaces the running statistics by those of these images alone, for weights whose own are of nothing: see
+    /// [`Plan::fresh_statistics`].
+    pub fn measure_statistics(&mut self, plan: &Plan, images: &[f32], count: usize) -> Result<()> {
+        let momentum = plan.batch_norm.momentum;
+        if momentum <= 0.0 {
+            return Err(Error::input("norm_momentum = 0: the statistics stay as they are"));
+        }
+        let fresh = plan.fresh_statistics();
+        let mut measured = fresh.clone();
+        let mut features = vec![0.0; count * self.dimension];
+        self.encoder.forward(
+            &self.state.parameters,
+            &mut measured,
+            images,
+            count,
+            NormMode::Window,
+            &mut features,
+        )?;
+        // running += momentum · (window − running), solved for the window's.
+        for (value, fresh) in measured.values.iter_mut().zip(&fresh.values) {
+            *value = fresh + (*value - fresh) / momentum;
+        }
+        for unit in &plan.units {
+            // Rounding must not make a variance negative.
+            measured.tensor_mut(unit.variance).iter_mut().for_each(|variance| *variance = variance.max(0.0));
+        }
+        if measured.values.iter().all(|value| value.is_finite()) {
+            self.state.statistics = measured;
+            return Ok(());
+        }
+        Err(Error::input("the statistics of these images are not finite"))
+    }
+
     /// One update from `frames` frames: `images` holds view 1 of all of them, then view 2, then the other second views if the
     /// settings ask for more. The learning memory moves on by the first `stride` frames, so that the next window may begin there.
     pub fn update(&mut self, images: &[f32], frames: usize, stride: usize) -> Result<Update> {

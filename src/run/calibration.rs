@@ -75,7 +75,7 @@ impl Calibrator {
     }
 
     /// β for which the frames so far found the wanted number of categories.
-    fn beta(&self, control: &Control, rules: &Rules) -> Result<f64> {
+    pub(super) fn beta(&self, control: &Control, rules: &Rules) -> Result<f64> {
         let wanted = self.frames().div_ceil(FRAMES_A_CATEGORY);
         // û = threshold at a cosine of 1 and of −1: all that lies beyond founds always or never.
         let shift = control.gamma * (1.0 / rules.threshold - 1.0).ln();

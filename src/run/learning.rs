@@ -72,6 +72,10 @@ pub trait Student: Send {
     fn learn(&mut self, lesson: &Lesson) -> Result<Learned>;
     /// Everything that learning has changed so far.
     fn state(&self) -> &LearnerState;
+    /// Sets batch norm's statistics to those of these samples, if nothing was learned yet, and says what the encoder is then.
+    fn measure(&mut self, _samples: &[Sample]) -> Result<Option<Publication>> {
+        Ok(None)
+    }
     /// Goes on from another state and says what the encoder is then.
     fn restore(&mut self, state: LearnerState) -> Result<Publication>;
 }
@@ -146,6 +150,17 @@ impl Student for Pupil {
         &self.learner.state
     }
 
+    fn measure(&mut self, samples: &[Sample]) -> Result<Option<Publication>> {
+        if self.learner.state.adam.step > 0 {
+            return Ok(None);
+        }
+        let bytes = samples.iter().flat_map(|sample| sample.pixels.iter());
+        let mut images: Vec<f32> = bytes.map(|byte| f32::from(*byte) / 255.0).collect();
+        self.scaling.apply(&mut images);
+        self.learner.measure_statistics(&self.plan, &images, samples.len())?;
+        self.publication().map(Some)
+    }
+
     fn restore(&mut self, state: LearnerState) -> Result<Publication> {
         self.learner.state = state;
         self.publication()
@@ -159,6 +174,8 @@ pub enum Job {
     Learn(Lesson),
     /// Write a checkpoint with this part of the live path.
     Save(Box<LivePart>),
+    /// Measure batch norm's statistics on these samples.
+    Measure(Vec<Sample>),
     /// Go on from this state.
     Restore(Box<LearnerState>),
 }
@@ -170,6 +187,8 @@ pub enum Report {
     Learned(Box<Result<Learned>>),
     /// Of a checkpoint.
     Saved(trace::Checkpoint),
+    /// Of measured statistics.
+    Measured(Box<Result<Option<Publication>>>),
     /// Of another state.
     Restored(Result<Publication>),
 }
@@ -182,6 +201,7 @@ pub struct LearnerThread {
     thread: Option<JoinHandle<()>>,
     lesson_since: Option<Instant>,
     saving: bool,
+    measuring: bool,
 }
 
 impl LearnerThread {
@@ -194,6 +214,7 @@ impl LearnerThread {
                 let report = match job {
                     Job::Learn(lesson) => Report::Learned(Box::new(student.learn(&lesson))),
                     Job::Save(live) => Report::Saved(keeper.save(&live, student.state())),
+                    Job::Measure(samples) => Report::Measured(Box::new(student.measure(&samples))),
                     Job::Restore(state) => Report::Restored(student.restore(*state)),
                 };
                 if outgoing.send(report).is_err() {
@@ -203,7 +224,14 @@ impl LearnerThread {
         };
         let thread = std::thread::Builder::new().name("learner".to_owned()).spawn(work);
         let thread = thread.map_err(|error| Error::io("the learner's thread", error))?;
-        Ok(Self { jobs: Some(jobs), reports, thread: Some(thread), lesson_since: None, saving: false })
+        Ok(Self {
+            jobs: Some(jobs),
+            reports,
+            thread: Some(thread),
+            lesson_since: None,
+            saving: false,
+            measuring: false,
+        })
     }
 
     /// Since when a lesson has been under way.
@@ -216,6 +244,11 @@ impl LearnerThread {
         self.saving
     }
 
+    /// Whether statistics are being measured.
+    pub fn is_measuring(&self) -> bool {
+        self.measuring
+    }
+
     /// Gives the thread something to do, unless the same is under way already. Never waits.
     ///
     /// # Errors
@@ -224,15 +257,18 @@ impl LearnerThread {
         match &job {
             Job::Learn(_) if self.lesson_since.is_some() => return Ok(false),
             Job::Save(_) if self.saving => return Ok(false),
+            Job::Measure(_) if self.measuring => return Ok(false),
             _ => {}
         }
         let (lesson, save) = (matches!(job, Job::Learn(_)), matches!(job, Job::Save(_)));
+        let measure = matches!(job, Job::Measure(_));
         match self.jobs.as_ref().map(|jobs| jobs.try_send(job)) {
             Some(Ok(())) => {
                 if lesson {
                     self.lesson_since = Some(Instant::now());
                 }
                 self.saving |= save;
+                self.measuring |= measure;
                 Ok(true)
             }
             Some(Err(TrySendError::Full(_))) => Ok(false),
@@ -262,6 +298,7 @@ impl LearnerThread {
         match &report {
             Report::Learned(_) => self.lesson_since = None,
             Report::Saved(_) => self.saving = false,
+            Report::Measured(_) => self.measuring = false,
             Report::Restored(_) => {}
         }
         report

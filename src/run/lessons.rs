@@ -81,6 +81,7 @@ impl Recording {
                 }
             },
             Report::Saved(record) => self.note_checkpoint(record),
+            Report::Measured(outcome) => self.take_measured(*outcome),
             Report::Restored(Ok(publication)) => {
                 if let Err(error) = self.live.take_up(publication) {
                     log::error!("{error}");

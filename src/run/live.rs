@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::calibration::Calibrator;
+use super::cold_start;
 use super::learning::Publication;
 use crate::camera::Frame;
 use crate::encoder::card::InputScaling;
@@ -105,11 +106,7 @@ impl LivePath {
 
     /// The category of a prepared picture.
     pub fn recognise(&mut self, pixels: &[u8]) -> Result<Recognised> {
-        for (value, byte) in self.image.iter_mut().zip(pixels) {
-            *value = f32::from(*byte) / 255.0;
-        }
-        self.scaling.apply(&mut self.image);
-        self.inference.embed(&self.image, &mut self.embedding)?;
+        self.embed(pixels)?;
         let observation = self.memory.observe(&self.embedding, &self.control, &self.rules)?;
         let mut calibrated = None;
         if let Some(calibrator) = &mut self.calibrator {
@@ -122,6 +119,39 @@ impl LivePath {
             }
         }
         Ok(Recognised { observation, calibrated })
+    }
+
+    /// Sees the frames that are being calibrated from again, as the encoder is now: embeddings, β and memory are made anew.
+    /// Returns β before and after, and the frames; nothing if these are not the pictures of those frames.
+    pub fn see_again(&mut self, pictures: &[Arc<[u8]>]) -> Result<Option<(f64, f64, usize)>> {
+        let Some(calibrator) = &self.calibrator else { return Ok(None) };
+        if calibrator.frames() != pictures.len() {
+            return Ok(None);
+        }
+        let old = calibrator.embeddings().to_vec();
+        let mut new = Vec::with_capacity(old.len());
+        for pixels in pictures {
+            self.embed(pixels)?;
+            new.extend_from_slice(&self.embedding);
+        }
+        let calibrator = Calibrator::with(self.embedding.len(), new);
+        let before = self.control.beta;
+        let control = Control { beta: calibrator.beta(&self.control, &self.rules)?, ..self.control };
+        self.memory =
+            cold_start::replayed(&self.memory, &old, calibrator.embeddings(), &control, &self.rules)?;
+        self.control = control;
+        let frames = calibrator.frames();
+        self.calibrator = Some(calibrator);
+        Ok(Some((before, control.beta, frames)))
+    }
+
+    /// Embeds a prepared picture.
+    fn embed(&mut self, pixels: &[u8]) -> Result<()> {
+        for (value, byte) in self.image.iter_mut().zip(pixels) {
+            *value = f32::from(*byte) / 255.0;
+        }
+        self.scaling.apply(&mut self.image);
+        self.inference.embed(&self.image, &mut self.embedding)
     }
 
     /// Takes up what has been learned.

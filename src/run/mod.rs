@@ -33,6 +33,7 @@ mod anchor;
 pub mod assembly;
 pub mod calibration;
 pub mod checkpoint;
+mod cold_start;
 pub mod feed;
 pub mod learning;
 mod lessons;

@@ -348,6 +348,7 @@ impl Recording {
         self.ring.push(Sample { frame: self.next_frame, sequence: frame.sequence, pixels, companion: None });
         self.next_frame += 1;
         self.counts.frames += 1;
+        self.measure_if_due();
         self.tell(record, at);
         Ok(())
     }
@@ -509,7 +510,7 @@ impl Recording {
     }
 
     fn settle_until(&mut self, deadline: Instant) {
-        while (self.learner.busy_since().is_some() || self.learner.is_saving())
+        while (self.learner.busy_since().is_some() || self.learner.is_saving() || self.learner.is_measuring())
             && self.counts.learner_gone.is_none()
             && Instant::now() < deadline
         {
