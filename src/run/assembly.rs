@@ -127,6 +127,7 @@ impl Run {
         let scaling = start.card.input.clone();
         let card = start.card.to_toml()?;
         let mut live = live_path(plan, &network, &start, &scaling)?;
+        live.cold = plan.model.is_none();
         let settings = &plan.settings;
         let mut learner = Learner::new(settings, &network, encoder, start.parameters, start.statistics)?;
         learner.state.control = start.control;

@@ -3,8 +3,9 @@
 //! Random weights come with statistics of nothing (mean 0, variance 1). With these a deep encoder sees all frames alike, and
 //! no β can tell them apart. So after 5, 10 and 20 frames the learner measures the statistics of the frames so far. The
 //! live path then sees these frames again: their embeddings are made anew, β is calibrated from those, and the memory becomes
-//! what it would be had it seen the frames so from the first one on. What the trace says of them stays. After the first
-//! update the statistics follow the learner's windows, as they do after a warm start.
+//! what it would be had it seen the frames so from the first one on; so it does whenever β is calibrated again. What the trace
+//! says of those frames stays; categories may be joined or divided. After the first update the statistics follow the
+//! learner's windows, as they do after a warm start.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const MOMENTS: [usize; 3] = [5, 10, 20];
 impl Recording {
     /// Has the statistics measured, if this is a cold start and the frame that was just sampled makes it the moment.
     pub(super) fn measure_if_due(&mut self) {
-        let cold = self.origin.model.is_none() && self.counts.learner_gone.is_none();
+        let cold = self.live.cold && self.counts.learner_gone.is_none();
         let frames = self.live.calibrator.as_ref().map_or(0, |calibrator| calibrator.frames());
         let samples: Vec<_> = self.ring.samples().cloned().collect();
         // Pictures of earlier frames may be gone: after a restart with a camera, or with a short window.

@@ -30,6 +30,8 @@ pub struct LivePath {
     pub control: Control,
     /// Until β has been calibrated.
     pub calibrator: Option<Calibrator>,
+    /// Whether the weights were random at first: see [`cold_start`].
+    pub cold: bool,
     colours: Vec<u8>,
     mask: Vec<u8>,
     image: Vec<f32>,
@@ -71,6 +73,7 @@ impl LivePath {
             memory,
             control,
             calibrator,
+            cold: false,
         }
     }
 
@@ -113,6 +116,11 @@ impl LivePath {
             if let Some(beta) = calibrator.add(&self.embedding, &self.control, &self.rules)? {
                 calibrated = Some((self.control.beta, beta, calibrator.frames()));
                 self.control.beta = beta;
+                if self.cold {
+                    let (control, rules) = (&self.control, &self.rules);
+                    let seen = calibrator.embeddings();
+                    self.memory = cold_start::replayed(&self.memory, seen, seen, control, rules)?;
+                }
             }
             if calibrator.is_done() {
                 self.calibrator = None;

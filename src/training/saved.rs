@@ -62,14 +62,14 @@ impl Training<'_> {
         let expected = Settings { steps, schedule, cosine_from, rate_drops: rate_drops.clone(), ..begun };
         if expected != self.settings {
             return Err(Error::input(format!(
-                "{}: the run was started with other settings; give the same ones, or another --out folder",
+                "{}: the run was started with other settings; give the same ones, or another --output folder",
                 path.display()
             )));
         }
         let stream = entry(STREAM)?;
         if *stream != self.stream {
             return Err(Error::input(format!(
-                "{}: the run learns from {stream} and not from {}; give the same stream, or another --out folder",
+                "{}: the run learns from {stream} and not from {}; give the same stream, or another --output folder",
                 path.display(),
                 self.stream
             )));
@@ -78,7 +78,7 @@ impl Training<'_> {
         if !card.is_of_same_network(&self.card) {
             return Err(Error::input(format!(
                 "{}: the run began with other weights ({}), whose pixels are scaled in another way; give the same \
-                 --weights, or another --out folder",
+                 --model, or another --output folder",
                 path.display(),
                 card.source
             )));
