@@ -241,3 +241,16 @@ fn a_start_from_random_weights_tells_things_apart() {
     let mean = (camera("1") + camera("2") + camera("3")) / 3.0;
     assert!(mean > 0.06, "agreement with the truth: {mean}");
 }
+
+#[test]
+fn one_update_is_drawn_as_a_point() {
+    let folder = folder();
+    let run: Value = serde_json::from_str(&good(
+        folder.path(),
+        &[&["record"], &SHORT[..], &["--frames", "13", "--json"]].concat(),
+    ))
+    .unwrap();
+    assert_eq!(run["updates"], 1);
+    let page = good(folder.path(), &["report", "oupn-edge-data", "-o", "-"]);
+    assert!(page.contains("<circle class=\"point k0\"") && page.contains("Too few frames to say"), "{page}");
+}

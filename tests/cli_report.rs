@@ -76,6 +76,8 @@ fn the_report_is_one_file_with_everything_in_it() {
     for gap in ["<td>paused</td>", "<td>camera lost</td>", "<td>not running</td>"] {
         assert!(page.contains(gap), "{gap}");
     }
+    // Captions say what the numbers are, not what they should be.
+    assert!(page.contains("Of the first third of the frames") && !page.contains("what is seen is known"));
     // Drawings hold finite numbers, and tags are closed.
     assert!(
         !page.contains("NaN") && !page.contains(">inf<") && !page.contains("inf\""),

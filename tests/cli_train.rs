@@ -107,7 +107,7 @@ fn a_resumed_run_equals_one_that_never_stopped() {
     assert_eq!((line["sweep"].as_str(), line["reduction"].as_str()), (Some("first-ten"), Some("released")));
     assert_eq!((line["slots"].as_u64(), line["readout"].as_str()), (Some(150), Some("saycam")));
     assert_eq!(line["ap"], log[5]["ap"]);
-    done(folder.path(), &["plot", "curve", "whole/log.jsonl", "-o", "curve.svg"]);
+    done(folder.path(), &["plot", "curve", "whole", "--output", "curve.svg"]);
     let map = ["plot", "map", "--model", "whole/model.safetensors", "--stream", "omniglot", "--data", "data"];
     done(folder.path(), &map.iter().copied().chain(["-o", "map.svg"]).collect::<Vec<_>>());
     for picture in ["curve.svg", "map.svg"] {

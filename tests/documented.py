@@ -41,7 +41,7 @@ for language, code in blocks:
             assert len(value) > 0, code
             values["python"].append(value)
     elif language == "sql":
-        value = duckdb.sql(code).fetchall()
+        value = list(duckdb.sql(code).df().itertuples(index=False, name=None))
         assert value, code
         values["sql"].append(value)
     elif language == "r" and shutil.which("Rscript"):
