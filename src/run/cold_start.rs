@@ -21,6 +21,9 @@ use crate::{Error, Result};
 /// The numbers of frames after which the statistics are measured.
 const MOMENTS: [usize; 3] = [5, 10, 20];
 
+/// The last of them.
+pub(super) const LAST: usize = MOMENTS[MOMENTS.len() - 1];
+
 impl Recording {
     /// Has the statistics measured, if this is a cold start and the frame that was just sampled makes it the moment.
     pub(super) fn measure_if_due(&mut self) {

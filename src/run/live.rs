@@ -116,7 +116,7 @@ impl LivePath {
             if let Some(beta) = calibrator.add(&self.embedding, &self.control, &self.rules)? {
                 calibrated = Some((self.control.beta, beta, calibrator.frames()));
                 self.control.beta = beta;
-                if self.cold {
+                if self.cold && calibrator.frames() > cold_start::LAST {
                     let (control, rules) = (&self.control, &self.rules);
                     let seen = calibrator.embeddings();
                     self.memory = cold_start::replayed(&self.memory, seen, seen, control, rules)?;
