@@ -85,7 +85,7 @@ fn a_resumed_run_equals_one_that_never_stopped() {
     header.insert("card".to_owned(), card);
     oupn_edge::tensors::write(at("scaled.safetensors"), file.tensors(), header).unwrap();
     let mut scaled = train("halves", "5");
-    scaled.extend(["--weights", "scaled.safetensors"]);
+    scaled.extend(["--model", "scaled.safetensors"]);
     assert!(refused(folder.path(), &scaled).contains("other weights"));
     let mut digits = train("halves", "5");
     digits.extend(["--digits", "7"]);
@@ -161,7 +161,7 @@ fn the_blocks_of_conv4_can_be_chosen() {
     let eval = ["eval", "--stream", "omniglot", "--data", "data", "--episodes", "3", "--json"];
     done(folder.path(), &[&eval[..], &model].concat());
     let mut paper = train("other", "2");
-    paper.extend(["--weights", "out/model.safetensors"]);
+    paper.extend(["--model", "out/model.safetensors"]);
     assert!(refused(folder.path(), &paper).contains("weights of Conv-4 of 8-12-16-24"));
 }
 

@@ -68,8 +68,8 @@ pub(super) struct EvalArgs {
 /// Which encoder, and the memory's settings.
 #[derive(Debug, Args)]
 pub(super) struct ModelArgs {
-    /// Weights with their model card, and 1/τ, β, γ if they were learned
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["encoder", "untrained"])]
+    /// Weights with their model card, and 1/τ, β, γ if they were learned; with --encoder, the weights of that one
+    #[arg(long, alias = "weights", value_name = "FILE", required_unless_present = "untrained")]
     pub(super) model: Option<PathBuf>,
     /// Random weights instead, of the network in the settings: what nothing learned is worth
     #[arg(long, conflicts_with_all = ["model", "encoder"])]
@@ -77,12 +77,9 @@ pub(super) struct ModelArgs {
     /// Seed of those weights, and of the read-out's random halves
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// A published encoder instead: frozen:resnet18, frozen:mobilenetv4 or frozen:dinov2
-    #[arg(long, value_name = "NAME", conflicts_with = "model", requires = "weights")]
+    /// A published encoder instead of one of ours: frozen:resnet18, frozen:mobilenetv4 or frozen:dinov2
+    #[arg(long, value_name = "NAME", requires = "model")]
     encoder: Option<FrozenKind>,
-    /// Its weights, in a safetensors file
-    #[arg(long, value_name = "FILE", requires = "encoder")]
-    weights: Option<PathBuf>,
     /// Settings file over the stream's preset: the memory's rules, the size of the pictures
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -141,12 +138,13 @@ pub(super) struct Subject {
 
 impl Subject {
     pub(super) fn open(args: &ModelArgs, stream: StreamKind) -> Result<Self> {
-        let weights = args.model.as_deref().map(Weights::read).transpose()?;
+        let ours = args.model.as_deref().filter(|_| args.encoder.is_none());
+        let weights = ours.map(Weights::read).transpose()?;
         let card = weights.as_ref().map(|weights| &weights.card);
         let mut settings = stream.settings(args.config.as_deref(), card)?;
         settings.reduction = args.reduction.unwrap_or(settings.reduction);
         let square = |side: usize, channels| Shape { height: side, width: side, channels };
-        if let (Some(kind), Some(weights)) = (args.encoder, &args.weights) {
+        if let (Some(kind), Some(weights)) = (args.encoder, &args.model) {
             // Colour streams are shown at their best; the others have one size.
             let shape = match settings.image_channels {
                 3 => square(args.size.map_or(kind.side(), usize::from), 3),

@@ -1,4 +1,4 @@
-//! Published encoders as they are, to set the learner beside: `--encoder frozen:NAME --weights FILE`.
+//! Published encoders as they are, to set the learner beside: `--encoder frozen:NAME --model FILE`.
 //!
 //! The networks are candle's; the files are safetensors with the names that they are published under (timm's for ResNet-18
 //! and MobileNet-V4, Facebook's for DINOv2). Pictures are shown at the size that each was trained on, with ImageNet's means

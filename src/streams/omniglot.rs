@@ -181,10 +181,10 @@ mod tests {
     use super::*;
     use crate::tensors::TensorFile;
 
-    /// tests/golden/make_omniglot_images.py: the released code's calls, by OpenCV itself.
+    /// tests/golden/make_drawings.py: the released code's calls, by OpenCV itself.
     #[test]
     fn drawings_become_what_opencv_makes_of_them() {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/omniglot-images.safetensors");
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/drawings.safetensors");
         let file = TensorFile::read(golden).unwrap();
         let bytes = |name: &str, shape: &[usize]| -> Vec<u8> {
             file.finite(name, shape).unwrap().iter().map(|&value| value as u8).collect()

@@ -1,6 +1,6 @@
-"""Makes omniglot-images.safetensors: OpenCV's own reduction and quarter turns of drawings like Omniglot's.
+"""Makes drawings.safetensors: OpenCV's own reduction and quarter turns of drawings like Omniglot's.
 
-    pip install opencv-python-headless numpy safetensors && python make_omniglot_images.py
+    pip install opencv-python-headless numpy safetensors && python make_drawings.py
 
 The calls are those of the paper's released code, in its order. OpenCV 4.5.5 and 5.0.0 give the same file.
 """
@@ -29,6 +29,6 @@ for number in range(4):
     turned.append(turns)
 save_file(
     {name: np.array(value, np.float32) for name, value in (("drawings", drawings), ("reduced", reduced), ("turned", turned))},
-    "omniglot-images.safetensors",
+    "drawings.safetensors",
     {"opencv": cv2.__version__},
 )
