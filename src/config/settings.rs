@@ -112,7 +112,7 @@ settings! {
     /// Second views of each frame that the first one teaches; the loss is their average. More than one needs `symmetric = false`.
     second_views: usize, Whole(1, 8);
     /// How an augmented view is made.
-    augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "handwriting", "scripts", "mild"]);
+    augmentation: Augmentation, OneOf(&["rooms", "saycam", "omniglot", "imagenet", "handwriting", "scripts", "redrawn", "mild"]);
 
     /// How Omniglot's drawings become 28×28 pixels: as the paper's released code does it, or antialiased, which is an easier task.
     #[serde(default)]

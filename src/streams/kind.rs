@@ -86,8 +86,7 @@ impl StreamKind {
         digits: Digits,
     ) -> Result<Box<dyn LearningStream>> {
         let seed = settings.seed;
-        // Only a change of shape looks at more than the picture.
-        let drawings = settings.augmentation.recipe().warp.is_some();
+        let drawings = settings.augmentation.recipe().redrawn;
         let roaming = |set, roaming| RoamingStream { set, roaming, seed };
         Ok(match self {
             Self::Omniglot => {

@@ -32,6 +32,8 @@ pub enum Augmentation {
     Handwriting,
     /// The same, in most windows of another script: all of their characters are mirrored, or changed in shape, alike.
     Scripts,
+    /// The same, but a drawing is changed in the resolution that it was drawn in, and reduced afterwards.
+    Redrawn,
     /// Slight crops and colour, for two camera frames that differ by themselves.
     Mild,
 }
@@ -50,6 +52,7 @@ impl Augmentation {
             flip: 0.0,
             colour: Some(Colour { strength: 0.5, jittered: 0.8, greyed: 0.2 }),
             script: None,
+            redrawn: false,
             window_shift: 0,
         };
         // What is done to the ink of a drawing that was resampled.
@@ -109,6 +112,7 @@ impl Augmentation {
                 }),
                 ..Self::Handwriting.recipe()
             },
+            Self::Redrawn => Recipe { redrawn: true, ..Self::Scripts.recipe() },
             Self::Imagenet => Recipe { flip: 0.5, ..simclr },
             Self::Mild => Recipe {
                 crop: Some(Crop { area: (0.7, 1.0), aspect: (0.9, 1.11), covered: 0.7, ..crop }),
@@ -138,6 +142,8 @@ pub struct Recipe {
     pub colour: Option<Colour>,
     /// A change of all images of a window together, if any.
     pub script: Option<Script>,
+    /// Whether drawings are changed in their own resolution, where they are known.
+    pub redrawn: bool,
     /// Largest shift in pixels, to every side, of all views of a window together.
     pub window_shift: usize,
 }

@@ -277,6 +277,7 @@ fn identity(size: Shape) -> Recipe {
         flip: 0.0,
         colour: None,
         script: None,
+        redrawn: false,
         window_shift: 0,
     }
 }
@@ -538,6 +539,7 @@ proptest! {
             flip: 0.5,
             colour,
             script: Some(Script { mirrored: 0.5, warped: 0.5, warping }),
+            redrawn: false,
             window_shift: 3,
         };
         let mut views = Views::new(Pairing::TwoAugmented, recipe, size, seed).unwrap();
