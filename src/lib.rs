@@ -15,31 +15,19 @@
 //! # Ok::<(), oupn_edge::Error>(())
 //! ```
 
-mod base64;
-pub mod camera;
 pub mod cli;
-pub mod config;
 pub mod dashboard;
 pub mod device;
 pub mod doctor;
-pub mod encoder;
-pub mod error;
-pub mod eval;
-pub mod export;
-pub mod frame;
-pub mod kernels;
-pub mod learner;
-pub mod memory;
-pub mod random;
-pub mod recording;
-pub mod report;
 pub mod run;
-pub mod storage;
-pub mod streams;
-pub mod tensors;
-pub mod trace;
-pub mod training;
-pub mod views;
-mod words;
 
-pub use error::{Error, Result};
+pub use oupn_base::{Error, Result, random};
+pub use oupn_encoder::{self as encoder, tensors};
+pub use oupn_kernels as kernels;
+pub use oupn_lab::{eval, streams, training};
+pub use oupn_learn::{calibration, config, learner, memory, views};
+pub use oupn_readout::{export, recording, report};
+pub use oupn_sources::{camera, frame};
+pub use oupn_store::{storage, trace};
+
+use oupn_base::{base64, words};

@@ -15,6 +15,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::bytes::parse_bytes;
+use super::choice::choice;
 use crate::config::{Preset, Settings};
 use crate::encoder::device::DeviceChoice;
 use crate::encoder::inference::{Folded, Inference};
@@ -46,10 +47,10 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "BYTES", default_value = "1400M", value_parser = parse_bytes)]
     memory_budget: usize,
     /// How block outputs are kept
-    #[arg(long, value_enum, default_value = "f32")]
+    #[arg(long, value_parser = choice::<Storage>(), default_value = "f32")]
     storage: Storage,
     /// Where the encoder trains
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_parser = choice::<DeviceChoice>(), default_value = "auto")]
     device: DeviceChoice,
     /// Print one line of JSON
     #[arg(long)]

@@ -12,6 +12,7 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::json;
 
+use super::choice::choice;
 use crate::config::Settings;
 use crate::encoder::Weights;
 use crate::encoder::card::InputScaling;
@@ -33,13 +34,13 @@ pub(super) struct EvalArgs {
     #[command(flatten)]
     pub(super) model: ModelArgs,
     /// What is measured on
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = choice::<StreamKind>())]
     pub(super) stream: StreamKind,
     /// Folder of the stream's data
     #[arg(long, value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
     /// Part of the data
-    #[arg(long, value_enum, default_value = "test")]
+    #[arg(long, value_parser = choice::<Split>(), default_value = "test")]
     pub(super) split: Split,
     /// Episodes to score
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
@@ -52,7 +53,7 @@ pub(super) struct EvalArgs {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=1024))]
     slots: Option<u16>,
     /// Also a k-NN and a linear read-out of the classes, by one of the paper's protocols
-    #[arg(long, value_enum, value_name = "PROTOCOL")]
+    #[arg(long, value_parser = choice::<Protocol>(), value_name = "PROTOCOL")]
     readout: Option<Protocol>,
     /// Neighbours that vote in the k-NN read-out [default: the protocol's]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), requires = "readout")]
@@ -88,7 +89,7 @@ pub(super) struct ModelArgs {
     size: Option<u16>,
     /// How Omniglot's drawings are reduced: as the paper's released code does it, or antialiased, an easier task [default: the
     /// setting, which is released]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = choice::<Reduction>())]
     reduction: Option<Reduction>,
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::choice::choice;
 use super::progress::WatchedFiles;
 use crate::export::{Format, What, export};
 use crate::recording::segments::Wanted;
@@ -22,10 +23,10 @@ pub(super) struct ExportArgs {
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
     /// Format of the file [default: by the file's ending, .csv, .jsonl or .parquet]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = choice::<Format>())]
     format: Option<Format>,
     /// What to export [default: frames; segments for elan and boris]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = choice::<What>())]
     what: Option<What>,
     /// The file to write; `-` is standard output
     #[arg(short, long, alias = "out", value_name = "FILE")]

@@ -14,6 +14,7 @@ use crate::{Error, Result};
 mod bench;
 mod bytes;
 mod cameras;
+mod choice;
 mod config;
 mod control;
 mod doctor;

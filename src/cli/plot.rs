@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use super::choice::choice;
 use super::eval::{ModelArgs, Subject};
 use super::progress::Watched;
 use crate::eval::embed::embed_episodes;
@@ -35,13 +36,13 @@ pub(super) struct Map {
     #[command(flatten)]
     model: ModelArgs,
     /// Where the episode is from
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = choice::<StreamKind>())]
     stream: StreamKind,
     /// Folder of the stream's data
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Part of the data
-    #[arg(long, value_enum, default_value = "test")]
+    #[arg(long, value_parser = choice::<Split>(), default_value = "test")]
     split: Split,
     /// Number of the episode
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(..10_000))]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::choice::choice;
 use crate::config::{EncoderKind, Settings};
 use crate::encoder::card::{InputScaling, ModelCard, OF_THE_DATA};
 use crate::encoder::device::DeviceChoice;
@@ -30,7 +31,7 @@ use crate::{Error, Result};
 #[derive(Debug, Args)]
 pub(super) struct TrainArgs {
     /// What to learn from
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = choice::<StreamKind>())]
     stream: StreamKind,
     /// Folder of the stream's data
     #[arg(long, value_name = "DIR")]
@@ -60,7 +61,7 @@ pub(super) struct TrainArgs {
     #[arg(long, default_value_t = 40)]
     episodes: usize,
     /// What is evaluated on [default: val, or train where the data have no val]. Choose settings on these, and score `test` once
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = choice::<Split>())]
     split: Option<Split>,
     /// Windows between two checkpoints
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
@@ -75,7 +76,7 @@ pub(super) struct TrainArgs {
     #[arg(long, default_value_t = 0, value_parser = super::threads::parse_threads)]
     threads: usize,
     /// Where the encoder trains
-    #[arg(long, value_enum, default_value = "auto")]
+    #[arg(long, value_parser = choice::<DeviceChoice>(), default_value = "auto")]
     device: DeviceChoice,
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::Body;
-use clap::ValueEnum;
+use oupn_base::Choice;
 
 use super::stream::{self, Writer};
 use crate::export::{Format, What, export};
@@ -44,7 +44,7 @@ impl Download {
             "parquet" => (Format::Parquet, false),
             _ => return None,
         };
-        let what = What::from_str(what, false).ok()?;
+        let what = What::named(what)?;
         let fits = !annotations || matches!(what, What::Segments | What::Events);
         fits.then_some(Self::Export(what, format))
     }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{picture, state};
-use crate::base64::base64;
+use crate::base64;
 use crate::run::status::{Snapshot, Status};
 
 /// The least time between two pieces of news.

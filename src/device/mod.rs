@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 pub mod board;
-pub mod clock;
+pub use oupn_store::clock;
 pub mod gpu;
 pub mod memory;
 pub mod power;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::anchor::Anchor;
-use super::calibration::Calibrator;
 use super::checkpoint::{self, Keeper, Restored};
 use super::feed::{Feed, Recording as Tape};
 use super::learning::{LearnerThread, Pupil, Student};
@@ -22,6 +21,7 @@ use super::signals::Signals;
 use super::socket::ControlSocket;
 use super::status::{Requests, Status};
 use super::thumbnails::{self, Thumbnails};
+use crate::calibration::Calibrator;
 use crate::camera::{self, Camera, Capture, Frame, Kind, Options};
 use crate::device::clock::{Clock, SystemClock};
 use crate::device::service::ServiceManager;

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::calibration::Calibrator;
 use super::ring::Sample;
 use super::sampler::Sampler;
+use crate::calibration::Calibrator;
 use crate::encoder::{ModelCard, Plan};
 use crate::learner::saved;
 use crate::learner::update::LearnerState;

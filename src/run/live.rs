@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use super::calibration::Calibrator;
 use super::cold_start;
 use super::learning::Publication;
+use crate::calibration::Calibrator;
 use crate::camera::Frame;
 use crate::encoder::card::InputScaling;
 use crate::encoder::inference::Inference;

@@ -31,7 +31,6 @@
 
 mod anchor;
 pub mod assembly;
-pub mod calibration;
 pub mod checkpoint;
 mod cold_start;
 pub mod feed;
@@ -40,7 +39,8 @@ mod lessons;
 pub mod live;
 pub mod liveness;
 pub mod machine;
-pub mod pace;
+mod observed;
+mod pace;
 mod paused;
 pub mod plan;
 mod progress;

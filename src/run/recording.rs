@@ -316,7 +316,7 @@ impl Recording {
         };
         self.counts.not_finite = 0;
         let at = self.feed.stamp(self.clock.now(), time);
-        let mut record = trace::Frame::observed(self.next_frame, &recognised.observation);
+        let mut record = super::observed::observed(self.next_frame, &recognised.observation);
         record.camera_sequence = Some(frame.sequence);
         record.truth = frame.truth.map(u64::from);
         if matches!(self.feed, Feed::Camera(_)) {

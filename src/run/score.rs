@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::eval::ami;
+use oupn_readout::ami;
 
 /// The frames that are compared.
 pub const FRAMES: usize = 500;

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::calibration::Calibrator;
 use super::checkpoint::{Keeper, LiveHeader, LivePart, decode, encode};
 use super::learning::{Learned, LearnerThread, Lesson, Publication, Student};
 use super::plan::RunPlan;
 use super::ring::Sample;
 use super::status::Status;
 use super::{Run, assembly};
+use crate::calibration::Calibrator;
 use crate::camera::Options;
 use crate::config::{EncoderKind, Preset, Settings};
 use crate::encoder::ModelCard;

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::assembly::{untaught, with_next_id};
-use super::calibration::Calibrator;
 use super::checkpoint::{self, Restored};
 use super::feed::Feed;
 use super::learning::Job;
@@ -11,6 +10,7 @@ use super::paused;
 use super::recording::{END_PATIENCE, Recording};
 use super::status::{Request, Snapshot, Wish};
 use super::thumbnails;
+use crate::calibration::Calibrator;
 use crate::memory::LiveMemory;
 use crate::storage::{Faulty, OsFilesystem};
 use crate::trace::{self, Place, Record};

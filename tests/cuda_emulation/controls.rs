@@ -1,10 +1,10 @@
 //! Negative controls: the emulation must be able to fail.
 
+use oupn_cuda::{Argument, Element, Geometry, Gpu};
 use oupn_edge::encoder::gpu_ops::GpuOps;
 use oupn_edge::encoder::host_ops::HostOps;
 use oupn_edge::encoder::ops::{NormSize, Windows};
 use oupn_edge::encoder::plan::{Activation, Shape};
-use oupn_edge::kernels::cuda::{Argument, Element, Geometry, Gpu};
 
 use crate::case::Case;
 use crate::device::{Buffer, Build, Emulated, Order, executable};

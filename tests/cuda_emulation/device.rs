@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use oupn_edge::kernels::cuda::{Argument, Element, Gemm, Geometry, Gpu};
+use oupn_cuda::{Argument, Element, Gemm, Geometry, Gpu};
 use oupn_edge::{Error, Result};
 
 /// In which order the threads of a block, and the blocks of a grid, run.
@@ -45,7 +45,7 @@ pub(crate) fn executable(build: Build) -> Option<PathBuf> {
         return None;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (kernels, emulation) = (root.join("src/kernels/cuda"), root.join("tests/cuda_emulation"));
+    let (kernels, emulation) = (root.join("crates/cuda/src"), root.join("tests/cuda_emulation"));
     let mut hasher = DefaultHasher::new();
     build.hash(&mut hasher);
     let mut sources: Vec<PathBuf> = [&kernels, &emulation]

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use oupn_cuda::Element;
 use oupn_edge::encoder::gpu_ops::{GpuOps, gpu_encoder};
 use oupn_edge::encoder::host_ops::HostOps;
 use oupn_edge::encoder::ops::Ops;
 use oupn_edge::encoder::probe::{Probe, relative_difference};
 use oupn_edge::encoder::stepwise::StepwiseEncoder;
 use oupn_edge::encoder::{Architecture, BatchNorm, NormMode, Padding, TrainingEncoder, TrainingOptions};
-use oupn_edge::kernels::cuda::Element;
 use oupn_edge::tensors::{Tensor, TensorFile};
 
 use crate::case::numbers;

@@ -1,11 +1,11 @@
 //! Every operation of the encoder on the emulated device against the host.
 
+use oupn_cuda::Element;
 use oupn_edge::encoder::Storage;
 use oupn_edge::encoder::gpu_ops::GpuOps;
 use oupn_edge::encoder::host_ops::HostOps;
 use oupn_edge::encoder::ops::{NormSize, Product, Tail, Windows};
 use oupn_edge::encoder::plan::{Activation, Padding, Pool, PoolEdge, Shape};
-use oupn_edge::kernels::cuda::Element;
 
 use crate::case::Case;
 use crate::device::{Build, Emulated, Order, executable};

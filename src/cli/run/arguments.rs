@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
+use super::super::choice::choice;
 use crate::camera;
 use crate::cli::bytes::parse_bytes;
 use crate::cli::duration::parse_duration;
@@ -130,7 +131,7 @@ pub(in crate::cli) struct RunArgs {
     pub(super) json: bool,
 
     /// Where the encoder trains
-    #[arg(long, value_enum, default_value = "auto", help_heading = MACHINE)]
+    #[arg(long, value_parser = choice::<DeviceChoice>(), default_value = "auto", help_heading = MACHINE)]
     pub(super) device: DeviceChoice,
     /// Threads; 0 takes as many as the machine has
     #[arg(long, default_value_t = 0, value_parser = parse_threads, help_heading = MACHINE)]

@@ -1,0 +1,12 @@
+//! Learning from frames: the prototype memory, two views of a frame, one update from a window of them, and the settings
+//! of all of it.
+
+pub mod calibration;
+pub mod config;
+pub mod learner;
+pub mod memory;
+pub mod views;
+
+use oupn_base::{Error, Result, choices, random};
+use oupn_encoder::{self as encoder, tensors};
+use oupn_kernels as kernels;
