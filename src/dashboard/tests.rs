@@ -60,6 +60,7 @@ impl Scene {
             share: Some(0.8),
             runners_up: vec![RunnerUp { category: 2, share: 0.1, similarity: 0.4 }],
             captured_ns: None,
+        source_ns: None,
             camera_sequence: None,
             latency_ms: Some(12.0),
             truth: None,

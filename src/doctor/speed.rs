@@ -67,7 +67,7 @@ fn one_frame(took: Duration) -> Check {
         return Check::advice(
             "one frame",
             found,
-            "that is slow for a frame every 4 s: set a longer interval or a smaller encoder_width",
+            "that is slow for a frame every 4 s: set a longer --period or a smaller encoder_width",
         );
     }
     Check::ok("one frame", found)

@@ -8,7 +8,7 @@ use super::anchor::Anchor;
 use super::calibration::Calibrator;
 use super::checkpoint::{self, Keeper, Restored};
 use super::feed::{Feed, Recording as Tape};
-use super::learning::{LearnerThread, Pupil, Student};
+use super::learning::{self, LearnerThread, Pupil, Student};
 use super::live::LivePath;
 use super::liveness::Liveness;
 use super::machine::Machine;
@@ -23,6 +23,7 @@ use super::socket::ControlSocket;
 use super::status::{Requests, Status};
 use super::thumbnails::{self, Thumbnails};
 use crate::camera::{self, Camera, Capture, Frame, Kind, Options};
+use crate::config::Settings;
 use crate::device::clock::{Clock, SystemClock};
 use crate::device::service::ServiceManager;
 use crate::device::{Sensors, board};
@@ -116,7 +117,10 @@ impl Run {
         let restored = found.map(|(_, restored)| restored);
         // A recording goes on with its own weights: the file that they once came from may be gone.
         let start = match &restored {
-            Some(restored) => Start::of(restored),
+            Some(restored) => {
+                check_network(&restored.card, &plan.settings, "the newest checkpoint")?;
+                Start::of(restored)
+            }
             None => start_weights(plan, &network)?,
         };
         let compute = plan.device.open()?;
@@ -131,7 +135,8 @@ impl Run {
         let settings = &plan.settings;
         let mut learner = Learner::new(settings, &network, encoder, start.parameters, start.statistics)?;
         learner.state.control = start.control;
-        let mut pupil = Pupil::new(learner, network.clone(), scaling, settings.clone())?;
+        let pool = learning::pool(plan.threads)?;
+        let mut pupil = pool.install(|| Pupil::new(learner, network.clone(), scaling, settings.clone()))?;
 
         let companions = settings.views == Pairing::NextFrame;
         let mut sampler = Sampler::new(plan.period, companions);
@@ -263,7 +268,7 @@ impl Run {
                 keep_window: plan.keep_window,
                 ran_before,
             },
-            learner: LearnerThread::start(Box::new(pupil), keeper)?,
+            learner: LearnerThread::start(Box::new(pupil), keeper, pool)?,
             recorder: writer.recorder(),
             origin: plan.clone(),
             status: Arc::clone(&status),
@@ -317,6 +322,26 @@ impl Start {
     }
 }
 
+/// Refuses weights of another network than the one that the settings describe. Names and shapes alone do not tell: the same
+/// tensors with another padding or epsilon are another network, and every feature is a little wrong.
+fn check_network(card: &ModelCard, settings: &Settings, file: &str) -> Result<()> {
+    #[allow(clippy::cast_possible_truncation)]
+    let asked = (settings.architecture(), settings.padding, settings.norm_epsilon as f32);
+    let found = (card.encoder, card.padding, card.bn_epsilon);
+    if asked == found {
+        return Ok(());
+    }
+    let words = |(encoder, padding, epsilon)| {
+        format!("{encoder} with padding = \"{padding}\" and norm_epsilon = {epsilon}")
+    };
+    Err(Error::input(format!(
+        "{file}: its weights are of {}, but the settings say {}: leave these keys out of the settings file, or start in \
+         another folder with --data",
+        words(found),
+        words(asked)
+    )))
+}
+
 /// The weights to start from: the model's, or random ones.
 fn start_weights(plan: &RunPlan, network: &Plan) -> Result<Start> {
     let settings = &plan.settings;
@@ -347,6 +372,7 @@ fn start_weights(plan: &RunPlan, network: &Plan) -> Result<Start> {
         });
     };
     let weights = Weights::read(path)?;
+    check_network(&weights.card, settings, &path.display().to_string())?;
     let control = saved::learned_control(path)?.unwrap_or_else(|| settings.control());
     let card = weights.card.learned("on a device");
     Ok(Start { card, parameters: weights.parameters, statistics: weights.statistics, control })

@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TryS
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
 use super::checkpoint::{Keeper, LivePart};
 use super::ring::Sample;
 use crate::config::Settings;
@@ -21,6 +23,15 @@ use crate::memory::Control;
 use crate::trace;
 use crate::views::{Pairing, Pixels, Views};
 use crate::{Error, Result};
+
+/// The threads in which views and the memory's windows are computed; 0 for as many as the machine has.
+pub(super) fn pool(threads: usize) -> Result<ThreadPool> {
+    ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|index| format!("learn-{index}"))
+        .build()
+        .map_err(|error| Error::Device(format!("{threads} threads cannot be had: {error}")))
+}
 
 /// How long dropping the learner waits for what is under way.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
@@ -206,13 +217,15 @@ pub struct LearnerThread {
 
 impl LearnerThread {
     /// Starts the thread.
-    pub fn start(mut student: Box<dyn Student>, keeper: Keeper) -> Result<Self> {
+    ///
+    /// What the student does in parallel runs in `pool`.
+    pub fn start(mut student: Box<dyn Student>, keeper: Keeper, pool: ThreadPool) -> Result<Self> {
         let (jobs, incoming) = sync_channel(3);
         let (outgoing, reports) = sync_channel(3);
         let work = move || {
             while let Ok(job) = incoming.recv() {
                 let report = match job {
-                    Job::Learn(lesson) => Report::Learned(Box::new(student.learn(&lesson))),
+                    Job::Learn(lesson) => Report::Learned(Box::new(pool.install(|| student.learn(&lesson)))),
                     Job::Save(live) => Report::Saved(keeper.save(&live, student.state())),
                     Job::Measure(samples) => Report::Measured(Box::new(student.measure(&samples))),
                     Job::Restore(state) => Report::Restored(student.restore(*state)),

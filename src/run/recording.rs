@@ -325,7 +325,7 @@ impl Recording {
             record.latency_ms = Some(Duration::from_nanos(latency).as_secs_f32() * 1e3);
         } else {
             // Also of pictures without times: never the moment at which they happen to be read.
-            record.captured_ns = Some(time);
+            record.source_ns = Some(time);
             record.latency_ms = Some(start.elapsed().as_secs_f32() * 1e3);
         }
         self.counts.score.add(record.truth, record.category);

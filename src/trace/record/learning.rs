@@ -28,9 +28,12 @@ pub struct Frame {
     /// The next most similar categories, best first.
     #[serde(default)]
     pub runners_up: Vec<RunnerUp>,
-    /// When the camera took the picture, on the clock of `mono_ns`.
+    /// When a camera took the picture, on the clock of `mono_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured_ns: Option<u64>,
+    /// The picture's time in a recorded or built-in source, on that source's own clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_ns: Option<u64>,
     /// The camera's own number of the picture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub camera_sequence: Option<u64>,
@@ -200,6 +203,7 @@ impl Frame {
             share: candidates().find(|c| own(c.category)).map(|c| c.share),
             runners_up: runners_up.collect(),
             captured_ns: None,
+            source_ns: None,
             camera_sequence: None,
             latency_ms: None,
             truth: None,
