@@ -45,6 +45,7 @@ mod paused;
 pub mod plan;
 mod progress;
 pub mod recording;
+pub mod remembered;
 pub mod ring;
 pub mod sampler;
 pub mod score;
