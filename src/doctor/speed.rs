@@ -17,9 +17,9 @@ use crate::run::plan::PERIOD;
 /// Frames of the small window; the time of a window grows with them.
 const FRAMES: usize = 4;
 
-/// Frames that are timed one by one, unless that takes longer than [`PATIENCE`]; the middle one counts.
+/// Frames that are timed one by one, unless that takes longer than [`LONGEST`]; the middle one counts.
 const TIMED: usize = 7;
-const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(5);
 
 pub(super) fn compute() -> Check {
     match DeviceChoice::Cuda.open() {
@@ -111,7 +111,7 @@ fn measure() -> Result<(Duration, Option<Duration>)> {
         let start = Instant::now();
         inference.embed(&image, &mut embedding)?;
         times.push(start.elapsed());
-        if times.iter().sum::<Duration>() > PATIENCE {
+        if times.iter().sum::<Duration>() > LONGEST {
             break;
         }
     }

@@ -130,7 +130,11 @@ fn a_source_time_is_not_taken_for_the_machines() {
     let folder = tempfile::tempdir().unwrap();
     let of = |n: u64| {
         let Record::Frame(seen) = frame(n, 1) else { unreachable!() };
-        Record::Frame(Frame { source_ns: Some((1000 + 4 * n) * 1_000_000_000), latency_ms: Some(0.0), ..seen })
+        Record::Frame(Frame {
+            source_ns: Some((1000 + 4 * n) * 1_000_000_000),
+            latency_ms: Some(0.0),
+            ..seen
+        })
     };
     let at = |n: u64| stamp(1, 1000 + n, 2_000_000_000, true);
     write(folder.path(), [(at(0), start(0)), (at(0), of(0)), (at(1), of(1)), (at(2), of(2))]);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::checkpoint::{Keeper, LivePart};
+use super::checkpoint::{CheckpointWriter, LivePart};
 use super::ring::Sample;
 use crate::config::Settings;
 use crate::encoder::Plan;
@@ -34,7 +34,7 @@ pub(super) fn pool(threads: usize) -> Result<ThreadPool> {
 }
 
 /// How long dropping the learner waits for what is under way.
-const DROP_PATIENCE: Duration = Duration::from_secs(5);
+const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A window to learn from.
 #[derive(Debug)]
@@ -219,14 +219,18 @@ impl LearnerThread {
     /// Starts the thread.
     ///
     /// What the student does in parallel runs in `pool`.
-    pub fn start(mut student: Box<dyn Student>, keeper: Keeper, pool: ThreadPool) -> Result<Self> {
+    pub fn start(
+        mut student: Box<dyn Student>,
+        checkpoints: CheckpointWriter,
+        pool: ThreadPool,
+    ) -> Result<Self> {
         let (jobs, incoming) = sync_channel(3);
         let (outgoing, reports) = sync_channel(3);
         let work = move || {
             while let Ok(job) = incoming.recv() {
                 let report = match job {
                     Job::Learn(lesson) => Report::Learned(Box::new(pool.install(|| student.learn(&lesson)))),
-                    Job::Save(live) => Report::Saved(keeper.save(&live, student.state())),
+                    Job::Save(live) => Report::Saved(checkpoints.save(&live, student.state())),
                     Job::Measure(samples) => Report::Measured(Box::new(student.measure(&samples))),
                     Job::Restore(state) => Report::Restored(student.restore(*state)),
                 };
@@ -298,9 +302,9 @@ impl LearnerThread {
         }
     }
 
-    /// The next report, waiting for it for up to `patience`.
-    pub fn wait(&mut self, patience: Duration) -> Result<Option<Report>> {
-        match self.reports.recv_timeout(patience) {
+    /// The next report, waiting for it for up to `timeout`.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Option<Report>> {
+        match self.reports.recv_timeout(timeout) {
             Ok(report) => Ok(Some(self.noted(report))),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(gone()),
@@ -323,9 +327,9 @@ impl Drop for LearnerThread {
         // The thread ends when the queue does, after what is under way. Who wanted that finished has waited for it already.
         self.jobs = None;
         let Some(thread) = self.thread.take() else { return };
-        let patience = Instant::now() + DROP_PATIENCE;
+        let deadline = Instant::now() + DROP_TIMEOUT;
         loop {
-            let left = patience.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(Instant::now());
             match self.reports.recv_timeout(left) {
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => {

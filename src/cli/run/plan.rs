@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::arguments::{RunArgs, Switch, ViewChoice};
 use crate::encoder::Weights;
-use crate::run::plan::{self, Changes, Request, Resolved};
 use crate::run::RunPlan;
+use crate::run::plan::{self, Changes, Request, Resolved};
 use crate::run::remembered::Earlier;
 use crate::storage::OsFilesystem;
 use crate::{Error, Result};
