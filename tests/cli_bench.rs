@@ -2,10 +2,15 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn bench(more: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_oupn-edge"))
+    command(more).output().unwrap()
+}
+
+fn command(more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oupn-edge"));
+    command
         .args([
             "bench",
             "--frames",
@@ -20,9 +25,8 @@ fn bench(more: &[&str]) -> std::process::Output {
             "2",
         ])
         .args(["--device", "cpu"])
-        .args(more)
-        .output()
-        .unwrap()
+        .args(more);
+    command
 }
 
 #[test]
@@ -62,6 +66,16 @@ fn the_table_reads_well() {
     for word in ["one frame", "one window", "views", "backward", "most memory", "MiB"] {
         assert!(text.contains(word), "{text}");
     }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut command = command(&[]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // As `| head` does: nobody reads by the time there is something to say.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -328,8 +328,8 @@ fn trouble_with_the_disk_is_shown_and_passes() {
     assert!(get(port, "/healthz").starts_with("HTTP/1.1 200"));
 
     let hog = mounted.fill();
-    let status = until(&data, |status| status["disk_trouble"].is_string());
-    assert!(status["disk_trouble"].as_str().unwrap().contains("No space left"), "{status}");
+    let status = until(&data, |status| status["disk_trouble"].is_object());
+    assert!(status["disk_trouble"]["what"].as_str().unwrap().contains("No space left"), "{status}");
     let health = get(port, "/healthz");
     assert!(health.starts_with("HTTP/1.1 503") && health.contains("No space left"), "{health}");
     assert!(get(port, "/metrics").contains("\noupn_edge_disk_trouble 1\n"));
@@ -340,7 +340,7 @@ fn trouble_with_the_disk_is_shown_and_passes() {
 
     // It ends in order while the disk fails, too, and says what is lost.
     mounted.fill();
-    until(&data, |status| status["disk_trouble"].is_string());
+    until(&data, |status| status["disk_trouble"].is_object());
     signal(&child, "-TERM");
     let (code, said) = ended(child);
     assert_eq!(code, Some(1), "{said}");

@@ -189,7 +189,8 @@ fn a_running_recording_says_how_it_goes_and_how_far_it_is() {
         .spawn()
         .unwrap();
     let data = folder.path().join("run");
-    let seen = until(&data, |status| status["frames"].as_u64() > Some(2) && status["free_bytes"].is_u64());
+    let seen =
+        until(&data, |status| status["frames"].as_u64() > Some(2) && status["health"]["free_bytes"].is_u64());
     let progress = seen["progress"].as_f64().unwrap();
     assert!(progress > 0.0 && progress < 0.5, "{seen}");
 

@@ -68,7 +68,7 @@ fn sampled(times: &[f64], period: f64) -> Vec<f64> {
 }
 
 fn seconds(frames: &[Value]) -> Vec<f64> {
-    frames.iter().map(|frame| frame["captured_ns"].as_u64().unwrap() as f64 / 1e9).collect()
+    frames.iter().map(|frame| frame["source_ns"].as_u64().unwrap() as f64 / 1e9).collect()
 }
 
 fn close(found: &[f64], expected: &[f64], tolerance: f64) -> bool {

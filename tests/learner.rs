@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails should say so in the shortest way
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use oupn_edge::config::{Preset, Settings};
 use oupn_edge::encoder::init::random_parameters;
-use oupn_edge::encoder::{Fused, NormMode, TrainingOptions};
-use oupn_edge::learner::update::{Learner, Update};
+use oupn_edge::encoder::{Fused, NormMode, Parameters, Statistics, TrainingEncoder, TrainingOptions};
+use oupn_edge::learner::update::{Learner, Refusal, Update};
 use oupn_edge::random::{Purpose, Random};
 
 const FRAMES: usize = 12;
@@ -25,7 +28,7 @@ fn settings(straight_through: bool) -> Settings {
 fn learner(settings: &Settings) -> Learner {
     let plan = settings.plan().unwrap();
     let parameters = random_parameters(settings.architecture(), &plan, 3);
-    let encoder = Fused::new(std::sync::Arc::new(plan.clone()), TrainingOptions::default(), 2).unwrap();
+    let encoder = Fused::new(Arc::new(plan.clone()), TrainingOptions::default(), 2).unwrap();
     let statistics = plan.fresh_statistics();
     Learner::new(settings, &plan, Box::new(encoder), parameters, statistics).unwrap()
 }
@@ -132,6 +135,53 @@ fn what_is_not_finite_is_not_applied() {
     assert!(update.refused.unwrap().to_string().contains("not finite"));
     assert_eq!(learner.state, before);
     assert!(run(&mut learner, 2..3)[0].refused.is_none(), "and the next window is learned from");
+}
+
+/// An encoder that counts its backward passes.
+struct Counted(Fused, Arc<AtomicUsize>);
+
+impl TrainingEncoder for Counted {
+    fn forward(
+        &mut self,
+        parameters: &Parameters,
+        statistics: &mut Statistics,
+        images: &[f32],
+        count: usize,
+        norm: NormMode,
+        features: &mut [f32],
+    ) -> oupn_edge::Result<()> {
+        self.0.forward(parameters, statistics, images, count, norm, features)
+    }
+
+    fn backward(
+        &mut self,
+        parameters: &Parameters,
+        images: &[f32],
+        d_features: &[f32],
+        gradients: &mut Parameters,
+        d_images: Option<&mut [f32]>,
+    ) -> oupn_edge::Result<()> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.backward(parameters, images, d_features, gradients, d_images)
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_finite_costs_no_backward_pass() {
+    let settings = Settings { creation_weight: f64::INFINITY, ..settings(false) };
+    let plan = settings.plan().unwrap();
+    let parameters = random_parameters(settings.architecture(), &plan, 3);
+    let passes = Arc::new(AtomicUsize::new(0));
+    let encoder = Fused::new(Arc::new(plan.clone()), TrainingOptions::default(), 2).unwrap();
+    let encoder = Box::new(Counted(encoder, Arc::clone(&passes)));
+    let statistics = plan.fresh_statistics();
+    let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics).unwrap();
+    let before = learner.state.clone();
+    let update = learner.update(&images(0), FRAMES, 4).unwrap();
+    assert_eq!(update.refused, Some(Refusal::LossNotFinite));
+    assert!(update.gradient_norm.is_nan(), "none was computed");
+    assert_eq!(passes.load(Ordering::Relaxed), 0);
+    assert_eq!(learner.state, before);
 }
 
 #[test]

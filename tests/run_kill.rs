@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use oupn_edge::random::{Purpose, Random};
 use oupn_edge::run::checkpoint::decode;
-use oupn_edge::run::plan::Remembered;
+use oupn_edge::run::remembered::Remembered;
 use oupn_edge::run::socket;
 use oupn_edge::storage::{CheckpointStore, OsFilesystem};
 use oupn_edge::trace::{Entry, Reader, Record};

@@ -75,7 +75,7 @@ fn a_place_seen_again_returns_to_its_category() {
     let mut seen: Vec<(Pose, u64, bool)> = Vec::new();
     for entry in Reader::open(Arc::new(OsFilesystem), &run.join("trace")).unwrap() {
         if let Record::Frame(frame) = entry.unwrap().record {
-            let seconds = frame.captured_ns.unwrap() as f64 / 1e9;
+            let seconds = frame.source_ns.unwrap() as f64 / 1e9;
             let pose = truth
                 .iter()
                 .min_by(|a, b| (a.seconds - seconds).abs().total_cmp(&(b.seconds - seconds).abs()))

@@ -61,12 +61,7 @@ pub(super) struct BenchArgs {
 const FRAMES_TIMED: usize = 100;
 
 pub(super) fn run(args: &BenchArgs) -> Result<()> {
-    if args.threads > 0 {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(args.threads)
-            .build_global()
-            .map_err(|error| Error::Device(format!("{} threads cannot be had: {error}", args.threads)))?;
-    }
+    super::use_threads(args.threads)?;
     let settings = settings(args);
     settings.validate()?;
     let plan = settings.plan()?;
@@ -207,5 +202,5 @@ fn report(args: &BenchArgs, latencies: &[Duration], views: Duration, times: &Tim
         text.push_str(&format!("most memory {peak_mb:>8} MiB\n"));
         text
     };
-    io::stdout().write_all(text.as_bytes()).map_err(|error| Error::io("standard output", error))
+    super::print(&text)
 }

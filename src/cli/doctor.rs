@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::config::Settings;
-use crate::doctor::{Check, Patient, Verdict, bundle, examine};
+use crate::doctor::{Check, Machine, Verdict, bundle, examine};
 use crate::words::counted;
 use crate::{Error, Result};
 
@@ -31,7 +31,7 @@ pub(super) struct DoctorArgs {
 
 pub(super) fn run(args: &DoctorArgs) -> Result<()> {
     let settings = Settings::load(None, args.config.as_deref())?;
-    let checks = examine(&Patient { root: Path::new("/").to_path_buf(), data: args.data.clone() });
+    let checks = examine(&Machine { root: Path::new("/").to_path_buf(), data: args.data.clone() });
     if let Some(path) = &args.bundle {
         bundle::write(path, &checks, &settings, &args.data)?;
         log::info!("the bundle for a bug report is {}", path.display());

@@ -14,7 +14,7 @@ use crate::storage::{File, Filesystem, OsFilesystem};
 use crate::streams::ImageSet;
 
 /// What is done sooner needs no bar.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// See the [module](self). Cleared when dropped.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Bar {
     /// So many more steps are done.
     pub(super) fn advance(&self, steps: u64) {
         self.bar.inc(steps);
-        if self.start.elapsed() > PATIENCE && !self.shown.swap(true, Ordering::Relaxed) {
+        if self.start.elapsed() > SHOWN_AFTER && !self.shown.swap(true, Ordering::Relaxed) {
             // On anything but a terminal this draws nothing.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }

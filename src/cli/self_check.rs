@@ -21,7 +21,7 @@ use crate::encoder::{Fused, NormMode, TrainingEncoder, TrainingOptions};
 use crate::learner::update::Learner;
 use crate::random::{Purpose, Random};
 use crate::run::checkpoint;
-use crate::run::plan::Remembered;
+use crate::run::remembered::Remembered;
 use crate::storage::{CheckpointStore, Faulty, OsFilesystem, write_atomically};
 use crate::{Error, Result};
 

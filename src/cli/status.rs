@@ -28,19 +28,23 @@ pub(super) fn for_people(answer: &Value) -> String {
         }
     };
 
-    let rate = number("camera_rate").filter(|rate| *rate > 0.0);
-    let pictures = |key: &str, what: &str| (whole(key) > 0).then(|| format!("{} {what}", whole(key)));
+    let camera = &answer["camera"];
+    let rate = camera["rate"].as_f64().filter(|rate| *rate > 0.0);
+    let some = |count: &Value, what: &str| {
+        count.as_u64().filter(|count| *count > 0).map(|count| format!("{count} {what}"))
+    };
     line(
         "camera",
         &[
-            (!is("camera_present")).then(|| "LOST, being tried again".to_owned()),
-            Some(text("source").into_owned()),
+            (camera["present"] == false).then(|| "LOST, being tried again".to_owned()),
+            camera["description"].as_str().map(|source| plain(source).into_owned()),
             rate.map(|rate| format!("{rate:.1} pictures/s")),
-            pictures("camera_missed", "missed"),
-            pictures("camera_corrupt", "damaged"),
+            some(&camera["missed"], "missed"),
+            some(&camera["corrupt"], "damaged"),
         ],
     );
-    let newest = answer["category"].as_u64().map(|category| format!("the newest in category {category}"));
+    let newest =
+        answer["newest"]["category"].as_u64().map(|category| format!("the newest in category {category}"));
     line(
         "frames",
         &[
@@ -53,7 +57,7 @@ pub(super) fn for_people(answer: &Value) -> String {
         "categories",
         &[
             Some(format!("{} in memory", whole("categories"))),
-            Some(format!("{} created so far", whole("founded"))),
+            Some(format!("{} created so far", whole("created"))),
         ],
     );
     line(
@@ -61,8 +65,8 @@ pub(super) fn for_people(answer: &Value) -> String {
         &[
             Some(words::updates(whole("updates"))),
             Some(format!("one every {}", words::frames(whole("stride")))),
-            pictures("skipped_updates", "thrown away"),
-            is("learning").then(|| "one is being computed".to_owned()),
+            some(&answer["skipped_updates"], "thrown away"),
+            number("learning_s").map(|_| "one is being computed".to_owned()),
             is("collapsed").then(|| "COLLAPSED: all frames look alike to the encoder".to_owned()),
         ],
     );
@@ -71,18 +75,20 @@ pub(super) fn for_people(answer: &Value) -> String {
         "critical" => Some("CRITICAL: nothing but the trace is written".to_owned()),
         _ => None,
     };
-    let free = answer["free_bytes"].as_u64().map(|free| format!("{} free", words::bytes(free)));
-    let trouble = answer["disk_trouble"].as_str().map(|what| {
-        let lasting = words::duration(number("disk_trouble_s").unwrap_or_default());
+    let health = &answer["health"];
+    let free = health["free_bytes"].as_u64().map(|free| format!("{} free", words::bytes(free)));
+    let trouble = &answer["disk_trouble"];
+    let trouble = trouble["what"].as_str().map(|what| {
+        let lasting = words::duration(trouble["seconds"].as_f64().unwrap_or_default());
         format!("IN TROUBLE for {lasting} ({})", plain(what))
     });
     line("disk", &[trouble, free, level, Some(format!("safe up to record {}", whole("durable_seq")))]);
     line(
         "machine",
         &[
-            number("celsius").map(|celsius| format!("{celsius:.0} °C")),
-            number("watts").map(|watts| format!("{watts:.1} W")),
-            answer["resident_bytes"].as_u64().map(|held| format!("{} of memory", words::bytes(held))),
+            health["celsius"].as_f64().map(|celsius| format!("{celsius:.0} °C")),
+            health["watts"].as_f64().map(|watts| format!("{watts:.1} W")),
+            health["resident_bytes"].as_u64().map(|held| format!("{} of memory", words::bytes(held))),
         ],
     );
     line("data", &[answer["data"].as_str().map(|data| plain(data).into_owned())]);
@@ -98,11 +104,14 @@ mod tests {
     #[test]
     fn a_status_is_grouped_and_has_units() {
         let mut answer = json!({
-            "device": "p07", "source": "USB Camera, MJPG 640x480@30", "camera_present": true, "paused": false,
-            "running_s": 3725.2, "progress": 0.25, "period_s": 4.0, "frames": 1, "category": 3, "categories": 4,
-            "founded": 5, "updates": 1, "stride": 15, "skipped_updates": 0, "learning": true, "collapsed": false,
-            "durable_seq": 54, "camera_rate": 29.97, "camera_missed": 2, "camera_corrupt": 0, "disk": "ample",
-            "free_bytes": 118_u64 << 30, "resident_bytes": 300 << 20, "celsius": 48.4, "watts": null, "data": "walk-1",
+            "device": "p07", "paused": false, "running_s": 3725.2, "progress": 0.25, "period_s": 4.0, "frames": 1,
+            "camera": {
+                "description": "USB Camera, MJPG 640x480@30", "present": true, "rate": 29.97, "missed": 2, "corrupt": 0,
+            },
+            "newest": {"category": 3}, "categories": 4, "created": 5, "updates": 1, "stride": 15,
+            "skipped_updates": 0, "learning_s": 1.5, "collapsed": false, "durable_seq": 54, "disk": "ample",
+            "health": {"free_bytes": 118_u64 << 30, "resident_bytes": 300 << 20, "celsius": 48.4},
+            "disk_trouble": null, "data": "walk-1",
         });
         assert_eq!(
             for_people(&answer),
@@ -116,9 +125,9 @@ mod tests {
              \x20 data        walk-1\n"
         );
         answer["paused"] = json!(true);
-        answer["camera_present"] = json!(false);
+        answer["camera"]["present"] = json!(false);
         answer["disk"] = json!("low");
-        (answer["disk_trouble"], answer["disk_trouble_s"]) = (json!("No space left"), json!(90));
+        answer["disk_trouble"] = json!({"what": "No space left", "seconds": 90});
         let words = for_people(&answer);
         assert!(
             words.contains("paused, started 1 h 2 min ago")

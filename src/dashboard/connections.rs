@@ -1,9 +1,9 @@
 //! Connections that cannot be held for nothing: each has a place among the [`Places`], and each wait an end.
 //!
-//! The head of a request must come within [`Patience::head`] of its first byte, or of the connection's beginning, however
+//! The head of a request must come within [`Timeouts::head`] of its first byte, or of the connection's beginning, however
 //! many bytes trickle in; its body within the same again. Between two requests a connection may rest for
-//! [`Patience::rest`]. Only an answer that is being worked out is waited for as long as it takes, and while it is sent, the
-//! other end must take something every [`Patience::deaf`].
+//! [`Timeouts::rest`]. Only an answer that is being worked out is waited for as long as it takes, and while it is sent, the
+//! other end must take something every [`Timeouts::deaf`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use super::visitors::{Answering, Places, Visitor};
 
 /// How long is waited for the other end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     /// For a request's head, and then for its body.
     pub(super) head: Duration,
     /// Between two requests.
@@ -36,7 +36,7 @@ pub(super) struct Patience {
     pub(super) deaf: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         let [head, rest, deaf] = [10, 30, 30].map(Duration::from_secs);
         Self { head, rest, deaf }
@@ -47,12 +47,12 @@ impl Default for Patience {
 pub(super) struct Bounded {
     listener: TcpListener,
     places: Places,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 impl Bounded {
-    pub(super) fn new(listener: TcpListener, patience: Patience) -> Self {
-        Self { listener, places: Places::default(), patience }
+    pub(super) fn new(listener: TcpListener, timeouts: Timeouts) -> Self {
+        Self { listener, places: Places::default(), timeouts }
     }
 }
 
@@ -67,7 +67,7 @@ impl Listener for Bounded {
             if let Some(visitor) = self.places.enter(address.ip()) {
                 // Without it small answers wait for the next acknowledgement; if it fails, they do.
                 let _ = stream.set_nodelay(true);
-                return (Connection::new(stream, visitor, self.patience), address);
+                return (Connection::new(stream, visitor, self.timeouts), address);
             }
         }
     }
@@ -81,13 +81,13 @@ impl Listener for Bounded {
 #[derive(Clone, Debug)]
 pub(super) struct Guest {
     pub(super) visitor: Arc<Visitor>,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 impl Connected<IncomingStream<'_, Bounded>> for Guest {
     fn connect_info(stream: IncomingStream<'_, Bounded>) -> Self {
         let connection = stream.io();
-        Self { visitor: Arc::clone(&connection.visitor), patience: connection.patience }
+        Self { visitor: Arc::clone(&connection.visitor), timeouts: connection.timeouts }
     }
 }
 
@@ -95,7 +95,7 @@ impl Connected<IncomingStream<'_, Bounded>> for Guest {
 pub(super) struct Connection {
     stream: TcpStream,
     visitor: Arc<Visitor>,
-    patience: Patience,
+    timeouts: Timeouts,
     /// When it is given up for want of a request.
     request: Pin<Box<Sleep>>,
     /// Whether a request's head has begun to come.
@@ -107,15 +107,15 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream, visitor: Arc<Visitor>, patience: Patience) -> Self {
+    fn new(stream: TcpStream, visitor: Arc<Visitor>, timeouts: Timeouts) -> Self {
         Self {
             stream,
             visitor,
-            patience,
-            request: Box::pin(sleep(patience.head)),
+            timeouts,
+            request: Box::pin(sleep(timeouts.head)),
             begun: true,
             answered: 0,
-            deaf: Box::pin(sleep(patience.deaf)),
+            deaf: Box::pin(sleep(timeouts.deaf)),
         }
     }
 
@@ -128,11 +128,11 @@ impl Connection {
         if self.answered != self.visitor.answered() {
             self.answered = self.visitor.answered();
             self.begun = false;
-            self.request.as_mut().reset(now + self.patience.rest);
+            self.request.as_mut().reset(now + self.timeouts.rest);
         }
         if moved && !self.begun {
             self.begun = true;
-            self.request.as_mut().reset(now + self.patience.head);
+            self.request.as_mut().reset(now + self.timeouts.head);
         }
         self.request.as_mut().poll(cx).is_ready()
     }
@@ -162,7 +162,7 @@ impl AsyncWrite for Connection {
         let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if outcome.is_ready() {
             let now = Instant::now();
-            let Patience { rest, deaf, .. } = self.patience;
+            let Timeouts { rest, deaf, .. } = self.timeouts;
             self.deaf.as_mut().reset(now + deaf);
             // The rest of an answer that has ended is still on its way.
             if !self.begun {
@@ -185,12 +185,12 @@ impl AsyncWrite for Connection {
 
 /// The request with a body that must come in time; one that does not reads as cut off.
 pub(super) fn body_in_time(request: Request, guest: &Guest) -> Request {
-    let patience = guest.patience.head;
+    let timeouts = guest.timeouts.head;
     request.map(|body| {
         if body.is_end_stream() {
             return body;
         }
-        let late = Box::pin(sleep(patience));
+        let late = Box::pin(sleep(timeouts));
         Body::from_stream(InTime { data: body.into_data_stream(), late })
     })
 }

@@ -2,8 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::state;
-use crate::run::status::{LATENCY_BOUNDS_MS, Snapshot};
+use crate::run::status::{BOUNDS_MS, Snapshot};
 
 /// The metrics of now. Counts begin with the start of the program, as Prometheus wants them.
 pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
@@ -15,12 +14,7 @@ pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
         &format!("version=\"{}\"", env!("CARGO_PKG_VERSION")),
         1,
     );
-    text.plain(
-        "recording",
-        "gauge",
-        "1 while frames are looked at.",
-        u8::from(state::state(now) == "recording"),
-    );
+    text.plain("recording", "gauge", "1 while frames are looked at.", u8::from(now.state() == "recording"));
     text.plain("paused", "gauge", "1 while paused.", u8::from(now.paused));
     text.plain("camera_present", "gauge", "1 while the camera delivers.", u8::from(now.feed.present));
     text.plain("camera_frames_total", "counter", "Pictures that the camera delivered.", now.feed.frames);
@@ -34,7 +28,7 @@ pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
     text.plain("camera_rate_hertz", "gauge", "Pictures a second.", now.feed.rate);
     text.plain("frames_total", "counter", "Sampled frames that got a category.", now.frames);
     text.plain("categories", "gauge", "Categories in the memory.", now.categories);
-    text.plain("categories_founded", "gauge", "Categories founded over all restarts.", now.founded);
+    text.plain("categories_founded", "gauge", "Categories created over all restarts.", now.created);
     text.plain("updates_total", "counter", "Steps of learning.", now.updates);
     text.plain(
         "updates_skipped_total",
@@ -43,8 +37,8 @@ pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
         now.skipped_updates,
     );
     text.plain("collapsed", "gauge", "1 while the embeddings have shrunk together.", u8::from(now.collapsed));
-    if let Some(lesson) = now.lessons.back() {
-        let losses = &lesson.losses;
+    if let Some(update) = now.curves.back() {
+        let losses = &update.losses;
         text.head("loss", "gauge", "Of the last step of learning.");
         for (term, value) in [
             ("total", losses.total),
@@ -54,9 +48,9 @@ pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
         ] {
             text.sample("loss", &format!("term=\"{term}\""), value);
         }
-        text.plain("update_seconds", "gauge", "How long the last step took.", lesson.seconds);
-        text.plain("collapse_level", "gauge", "Spread of the embeddings.", lesson.collapse);
-        text.plain("mean_u_hat", "gauge", "Mean of û over the last window.", lesson.mean_u_hat);
+        text.plain("update_seconds", "gauge", "How long the last step took.", update.seconds);
+        text.plain("collapse_level", "gauge", "Spread of the embeddings.", update.collapse);
+        text.plain("mean_u_hat", "gauge", "Mean of û over the last window.", update.mean_u_hat);
     }
     latencies(now, &mut text);
     let health = &now.health;
@@ -86,13 +80,13 @@ pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
 fn latencies(now: &Snapshot, text: &mut Text) {
     text.head("latency_seconds", "histogram", "From the picture to its category.");
     let mut below = 0;
-    for (bound, count) in LATENCY_BOUNDS_MS.iter().zip(&now.latency_counts) {
+    for (bound, count) in BOUNDS_MS.iter().zip(&now.latency.counts) {
         below += count;
         text.sample("latency_seconds_bucket", &format!("le=\"{}\"", bound / 1000.0), below);
     }
-    let total: u64 = now.latency_counts.iter().sum();
+    let total: u64 = now.latency.counts.iter().sum();
     text.sample("latency_seconds_bucket", "le=\"+Inf\"", total);
-    text.sample("latency_seconds_sum", "", now.latency_sum_ms / 1000.0);
+    text.sample("latency_seconds_sum", "", now.latency.sum_ms / 1000.0);
     text.sample("latency_seconds_count", "", total);
 }
 

@@ -1,6 +1,6 @@
 //! The live page: what a recording does just now, in a browser on the device, a laptop or a phone.
 //!
-//! It serves an embedded page, JSON, Prometheus metrics and downloads, and takes three wishes (pause, resume, forget).
+//! It serves an embedded page, JSON, Prometheus metrics and downloads, and takes three commands (pause, resume, forget).
 //! `docs/API.md` describes every address; keep both alike. axum does the HTTP. It knows the recording only through
 //! [`Status`] and [`Requests`]: it never touches camera, learner or trace writer.
 //!
@@ -23,7 +23,8 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::run::status::{Requests, Status};
+use crate::run::requests::Requests;
+use crate::run::status::Status;
 use crate::{Error, Result};
 
 mod addresses;
@@ -35,7 +36,6 @@ mod metrics;
 mod news;
 mod picture;
 mod routes;
-mod state;
 mod stream;
 mod token;
 mod visitors;
@@ -43,7 +43,7 @@ mod visitors;
 #[cfg(test)]
 mod tests;
 
-use connections::{Guest, Patience};
+use connections::{Guest, Timeouts};
 use hosts::Hosts;
 use news::News;
 use token::{Kept, Token};
@@ -85,10 +85,10 @@ struct Shared {
 impl Server {
     /// Serves until dropped.
     pub fn start(page: &Page, status: Arc<Status>, requests: Requests) -> Result<Self> {
-        Self::start_with(page, Patience::default(), status, requests)
+        Self::start_with(page, Timeouts::default(), status, requests)
     }
 
-    fn start_with(page: &Page, patience: Patience, status: Arc<Status>, requests: Requests) -> Result<Self> {
+    fn start_with(page: &Page, timeouts: Timeouts, status: Arc<Status>, requests: Requests) -> Result<Self> {
         let listen = page.listen;
         let hosts = Hosts::new(listen.ip(), &page.host_names)?;
         let fault = |error| Error::io(format!("--listen {listen}"), error);
@@ -118,7 +118,7 @@ impl Server {
         let (end, ended) = oneshot::channel::<()>();
         let work = move || {
             step_back();
-            runtime.block_on(serve(listener, patience, routes::router(shared), ended));
+            runtime.block_on(serve(listener, timeouts, routes::router(shared), ended));
         };
         let thread = std::thread::Builder::new().name("page".to_owned()).spawn(work).map_err(fault)?;
         Ok(Self { address, kept, end: Some(end), thread: Some(thread), news: Some(news) })
@@ -171,12 +171,12 @@ fn step_back() {
 
 async fn serve(
     listener: std::net::TcpListener,
-    patience: Patience,
+    timeouts: Timeouts,
     router: Router,
     ended: oneshot::Receiver<()>,
 ) {
     let listener = match TcpListener::from_std(listener) {
-        Ok(listener) => connections::Bounded::new(listener, patience),
+        Ok(listener) => connections::Bounded::new(listener, timeouts),
         Err(error) => return log::error!("the page cannot be served: {error}"),
     };
     let service = router.into_make_service_with_connect_info::<Guest>();

@@ -14,15 +14,15 @@ use axum::body::Bytes;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::{picture, state};
+use super::picture;
 use crate::base64;
-use crate::run::status::{Snapshot, Status};
+use crate::run::status::{Cursor, Status};
 
 /// The least time between two pieces of news.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// The most: pages and proxies take a silent connection for a dead one.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
 /// How long it takes to notice the first watcher.
 const NAP: Duration = Duration::from_millis(100);
@@ -105,17 +105,9 @@ impl Drop for News {
     }
 }
 
-/// What the last piece told.
-#[derive(Debug, Default)]
-struct Told {
-    version: u64,
-    frame: Option<u64>,
-    update: Option<u64>,
-}
-
 fn tell(status: &Status, watchers: &Watchers, ending: &AtomicBool) {
     super::step_back();
-    let mut told = Told::default();
+    let mut told = Cursor::default();
     let mut silent = Duration::ZERO;
     while !ending.load(Ordering::Acquire) {
         if watchers.count() == 0 {
@@ -125,7 +117,7 @@ fn tell(status: &Status, watchers: &Watchers, ending: &AtomicBool) {
         // Short waits, so that the end is noticed; but news without need only now and then.
         let version = status.wait_beyond(told.version, PAUSE);
         silent += PAUSE;
-        if version > told.version || silent >= PATIENCE {
+        if version > told.version || silent >= LONGEST_SILENCE {
             silent = Duration::ZERO;
             watchers.tell(&piece(status, &mut told));
             std::thread::sleep(PAUSE);
@@ -135,79 +127,24 @@ fn tell(status: &Status, watchers: &Watchers, ending: &AtomicBool) {
 }
 
 /// The event, encoded: the lock is held only for copying.
-fn piece(status: &Status, told: &mut Told) -> Bytes {
+fn piece(status: &Status, told: &mut Cursor) -> Bytes {
     let (snapshot, ribbon_frames) = status.look(|now| {
         // After a `forget` the numbers may go back.
         if now.ribbon.back().is_none_or(|newest| Some(newest.frame) < told.frame) {
             told.frame = None;
         }
-        if now.lessons.back().is_none_or(|newest| Some(newest.update) < told.update) {
+        if now.curves.back().is_none_or(|newest| Some(newest.update) < told.update) {
             told.update = None;
         }
-        (gained(now, told), now.ribbon.len())
+        (now.since(told), now.ribbon.len())
     });
     let picture = snapshot.newest.as_ref().map(|seen| &seen.picture);
-    let mut value = state::now(&snapshot);
-    value["ribbon"] = snapshot.ribbon.iter().map(state::moment).collect();
-    value["lessons"] = snapshot.lessons.iter().map(state::lesson).collect();
+    let mut value = snapshot.to_json();
     value["picture"] = picture.and_then(picture::jpeg).map(|jpeg| base64(&jpeg)).into();
     value["ribbon_frames"] = ribbon_frames.into();
     told.version = snapshot.version;
     told.frame = snapshot.ribbon.back().map(|moment| moment.frame).or(told.frame);
-    told.update = snapshot.lessons.back().map(|lesson| lesson.update).or(told.update);
+    told.update = snapshot.curves.back().map(|update| update.update).or(told.update);
     // JSON from serde has no line ends, which would end the event's data.
     format!("event: now\ndata: {value}\n\n").into_bytes().into()
-}
-
-/// A copy of the snapshot whose ribbon and curves hold only what has not been told.
-fn gained(now: &Snapshot, told: &Told) -> Snapshot {
-    let newer = |number: u64, than: Option<u64>| than.is_none_or(|than| number > than);
-    Snapshot {
-        ribbon: now
-            .ribbon
-            .iter()
-            .rev()
-            .take_while(|moment| newer(moment.frame, told.frame))
-            .take(64)
-            .copied()
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-            .collect(),
-        lessons: now
-            .lessons
-            .iter()
-            .rev()
-            .take_while(|lesson| newer(lesson.update, told.update))
-            .take(16)
-            .cloned()
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-            .collect(),
-        version: now.version,
-        device: now.device.clone(),
-        data: now.data.clone(),
-        started: now.started,
-        feed: now.feed.clone(),
-        period_s: now.period_s,
-        paused: now.paused,
-        learning_since: now.learning_since,
-        progress: now.progress,
-        newest: now.newest.clone(),
-        frames: now.frames,
-        updates: now.updates,
-        skipped_updates: now.skipped_updates,
-        founded: now.founded,
-        categories: now.categories,
-        stride: now.stride,
-        gallery: now.gallery.clone(),
-        health: now.health.clone(),
-        disk: now.disk,
-        disk_trouble: now.disk_trouble.clone(),
-        durable_seq: now.durable_seq,
-        latency_counts: now.latency_counts,
-        latency_sum_ms: now.latency_sum_ms,
-        collapsed: now.collapsed,
-    }
 }

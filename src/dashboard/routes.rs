@@ -15,14 +15,14 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::download::Download;
-use super::{Shared, download, guard, metrics, news, state, stream};
-use crate::run::status::Wish;
+use super::{Shared, download, guard, metrics, news, stream};
+use crate::run::requests::Command;
 
-/// Threads for wishes and downloads.
+/// Threads for commands and downloads.
 pub(super) const MOST_BLOCKING: usize = 6;
 
-/// Wishes that may wait for the recording at a time.
-const MOST_WISHES: usize = 4;
+/// Commands that may wait for the recording at a time.
+const MOST_COMMANDS: usize = 4;
 
 /// How long the recording may take to pause or go on.
 const SOON: Duration = Duration::from_secs(20);
@@ -36,13 +36,13 @@ const LONGEST_FORGET_S: f64 = 86_400.0;
 /// What is bounded over all requests.
 #[derive(Debug)]
 pub(super) struct Limits {
-    wishes: Arc<Semaphore>,
+    commands: Arc<Semaphore>,
     downloads: Arc<Semaphore>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { wishes: Arc::new(Semaphore::new(MOST_WISHES)), downloads: Arc::new(Semaphore::new(1)) }
+        Self { commands: Arc::new(Semaphore::new(MOST_COMMANDS)), downloads: Arc::new(Semaphore::new(1)) }
     }
 }
 
@@ -58,9 +58,9 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/api/status", get(status))
         .route("/api/live", get(live))
         .route("/api/thumbnail/{category}", get(thumbnail))
-        .route("/api/pause", post(|shared, body| wish(shared, body, |_| Some(Wish::Pause), SOON)))
-        .route("/api/resume", post(|shared, body| wish(shared, body, |_| Some(Wish::Resume), SOON)))
-        .route("/api/forget", post(|shared, body| wish(shared, body, forget, LATER)))
+        .route("/api/pause", post(|shared, body| command(shared, body, |_| Some(Command::Pause), SOON)))
+        .route("/api/resume", post(|shared, body| command(shared, body, |_| Some(Command::Resume), SOON)))
+        .route("/api/forget", post(|shared, body| command(shared, body, forget, LATER)))
         .route("/download/{name}", get(download))
         .layer(DefaultBodyLimit::max(guard::LONGEST_BODY))
         .layer(middleware::from_fn_with_state(shared.clone(), guard::guard))
@@ -73,15 +73,16 @@ async fn asset(media_type: &'static str, text: &'static str) -> Response {
 
 async fn status(State(shared): State<Shared>) -> Response {
     let snapshot = shared.status.look(Clone::clone);
-    Json(state::whole(&snapshot)).into_response()
+    Json(snapshot.to_json()).into_response()
 }
 
 async fn healthz(State(shared): State<Shared>) -> Response {
-    let (state, frames, trouble) =
-        shared.status.look(|now| (state::state(now), now.frames, state::trouble(now)));
-    let healthy = state != "no_camera" && trouble.is_none();
+    let now = shared.status.look(|now| now.without_history());
+    let healthy = now.state() != "no_camera" && now.disk_trouble.is_none();
     let code = if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(json!({"state": state, "frames": frames, "disk_trouble": trouble}))).into_response()
+    let now = now.to_json();
+    let health = json!({"state": now["state"], "frames": now["frames"], "disk_trouble": now["disk_trouble"]});
+    (code, Json(health)).into_response()
 }
 
 async fn prometheus(State(shared): State<Shared>) -> Response {
@@ -130,7 +131,7 @@ async fn download(State(shared): State<Shared>, Path(name): Path<String>) -> Res
     response
 }
 
-/// The body of a wish.
+/// The body of a command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -138,30 +139,30 @@ struct Asked {
 }
 
 /// The last seconds are to be forgotten.
-fn forget(asked: &Asked) -> Option<Wish> {
+fn forget(asked: &Asked) -> Option<Command> {
     let seconds = asked.last_s.filter(|seconds| (1.0..=LONGEST_FORGET_S).contains(seconds))?;
-    Some(Wish::Forget(Duration::from_secs_f64(seconds)))
+    Some(Command::Forget(Duration::from_secs_f64(seconds)))
 }
 
-async fn wish(
+async fn command(
     State(shared): State<Shared>,
     body: Result<Json<Asked>, JsonRejection>,
-    wish: impl FnOnce(&Asked) -> Option<Wish>,
-    patience: Duration,
+    command: impl FnOnce(&Asked) -> Option<Command>,
+    timeout: Duration,
 ) -> Response {
     let asked = match body {
         Ok(Json(asked)) => asked,
         Err(rejection) => return answer(rejection.status(), &rejection.body_text()),
     };
-    let Some(wish) = wish(&asked) else {
+    let Some(command) = command(&asked) else {
         return answer(StatusCode::BAD_REQUEST, "`last_s` must be from 1 to 86400 seconds");
     };
-    let Ok(permit) = Arc::clone(&shared.limits.wishes).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&shared.limits.commands).try_acquire_owned() else {
         return answer(StatusCode::SERVICE_UNAVAILABLE, "too many requests are waiting; try again");
     };
     let requests = shared.requests.clone();
     let asking = tokio::task::spawn_blocking(move || {
-        let answer = requests.ask(wish, "page", patience);
+        let answer = requests.ask(command, "page", timeout);
         drop(permit);
         answer
     });
@@ -172,7 +173,7 @@ async fn wish(
     }
 }
 
-/// The answer to a wish.
+/// The answer to a command.
 fn answer(code: StatusCode, message: &str) -> Response {
     (code, Json(json!({"ok": code.is_success(), "message": message}))).into_response()
 }

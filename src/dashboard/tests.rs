@@ -8,28 +8,29 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::connections::Patience;
+use super::connections::Timeouts;
 use super::{Page, Server};
 use crate::device::clock::{Clock, SystemClock};
-use crate::run::status::{Picture, Request, Requests, Seen, Status, Wish};
+use crate::run::requests::{Command, Request, Requests};
+use crate::run::status::{Picture, Seen, Status};
 use crate::trace::{Frame, Losses, RunnerUp, Update};
 
 /// A server and the recording's ends of what it reaches.
 struct Scene {
     server: Server,
     status: Arc<Status>,
-    wishes: Option<Receiver<Request>>,
+    commands: Option<Receiver<Request>>,
     _data: tempfile::TempDir,
 }
 
 fn scene(listen: &str) -> Scene {
-    patient_scene(listen, Patience::default())
+    scene_with(listen, Timeouts::default())
 }
 
-fn patient_scene(listen: &str, patience: Patience) -> Scene {
+fn scene_with(listen: &str, timeouts: Timeouts) -> Scene {
     let data = tempfile::tempdir().unwrap();
     let status = Arc::new(Status::default());
-    let (requests, wishes) = Requests::queue();
+    let (requests, commands) = Requests::queue();
     status.change(|now| {
         now.device = "camera <7>".to_owned();
         now.data = data.path().to_path_buf();
@@ -38,8 +39,8 @@ fn patient_scene(listen: &str, patience: Patience) -> Scene {
     });
     let page =
         Page { listen: listen.parse().unwrap(), token_file: None, host_names: vec!["eye.example".into()] };
-    let server = Server::start_with(&page, patience, Arc::clone(&status), requests).unwrap();
-    Scene { server, status, wishes: Some(wishes), _data: data }
+    let server = Server::start_with(&page, timeouts, Arc::clone(&status), requests).unwrap();
+    Scene { server, status, commands: Some(commands), _data: data }
 }
 
 fn local() -> Scene {
@@ -60,6 +61,7 @@ impl Scene {
             share: Some(0.8),
             runners_up: vec![RunnerUp { category: 2, share: 0.1, similarity: 0.4 }],
             captured_ns: None,
+            source_ns: None,
             camera_sequence: None,
             latency_ms: Some(12.0),
             truth: None,
@@ -198,14 +200,14 @@ fn a_server_ends_at_once_although_pages_are_open() {
 }
 
 #[test]
-fn wishes_reach_the_recording_and_are_answered() {
+fn commands_reach_the_recording_and_are_answered() {
     let mut scene = local();
-    let wishes = scene.wishes.take().unwrap();
+    let commands = scene.commands.take().unwrap();
     let recording = std::thread::spawn(move || {
         let mut seen = Vec::new();
-        for request in wishes.iter().take(3) {
-            seen.push((request.wish, request.by));
-            let answer = if request.wish == Wish::Resume {
+        for request in commands.iter().take(3) {
+            seen.push((request.command, request.by));
+            let answer = if request.command == Command::Resume {
                 Err(crate::Error::input("it is not paused"))
             } else {
                 Ok("done".to_owned())
@@ -219,10 +221,14 @@ fn wishes_reach_the_recording_and_are_answered() {
     let refused = scene.post("/api/resume", "{}", &[JSON]);
     assert_eq!((refused.code, refused.body.contains("it is not paused")), (409, true), "{}", refused.body);
     assert_eq!(scene.post("/api/forget", "{\"last_s\":600}", &[JSON]).code, 200);
-    let wishes = recording.join().unwrap();
+    let commands = recording.join().unwrap();
     assert_eq!(
-        wishes,
-        [(Wish::Pause, "page"), (Wish::Resume, "page"), (Wish::Forget(Duration::from_secs(600)), "page")]
+        commands,
+        [
+            (Command::Pause, "page"),
+            (Command::Resume, "page"),
+            (Command::Forget(Duration::from_secs(600)), "page")
+        ]
     );
 }
 
@@ -253,8 +259,8 @@ fn nothing_changes_by_a_request_that_is_not_quite_right() {
         assert!(answer.head.contains("content-security-policy"), "{path}");
     }
     assert_eq!(scene.get("/api/pause", &[]).code, 405);
-    let wishes = scene.wishes.take().unwrap();
-    assert!(wishes.try_recv().is_err(), "none of these reached the recording");
+    let commands = scene.commands.take().unwrap();
+    assert!(commands.try_recv().is_err(), "none of these reached the recording");
 }
 
 #[test]
@@ -371,7 +377,7 @@ fn metrics_are_lines_that_prometheus_takes() {
     scene.see(0, 41);
     let losses = Losses { total: 1.5, self_supervised: 1.0, entropy: 0.25, creation: f32::NAN };
     scene.status.change(|now| {
-        now.note_lesson(Update {
+        now.note_update(Update {
             update: 1,
             frame: 74,
             window: 75,
@@ -484,10 +490,10 @@ fn a_token_file_is_asked_for_on_loopback_too_and_stays() {
     assert_eq!(tokens[0], tokens[1]);
 }
 
-/// Little patience: what is waited for in vain ends at once.
+/// Little timeouts: what is waited for in vain ends at once.
 fn hasty() -> Scene {
     let [head, rest, deaf] = [1000, 1000, 10_000].map(Duration::from_millis);
-    patient_scene("127.0.0.1:0", Patience { head, rest, deaf })
+    scene_with("127.0.0.1:0", Timeouts { head, rest, deaf })
 }
 
 /// Whether the other end has closed the connection, or does so before long.
@@ -542,9 +548,9 @@ fn a_request_must_come_in_time() {
 #[test]
 fn an_answer_takes_as_long_as_it_takes() {
     let mut scene = hasty();
-    let wishes = scene.wishes.take().unwrap();
+    let commands = scene.commands.take().unwrap();
     let slow = std::thread::spawn(move || {
-        let request = wishes.recv().unwrap();
+        let request = commands.recv().unwrap();
         std::thread::sleep(Duration::from_secs(3));
         request.answer.unwrap().send(Ok("done at last".to_owned())).unwrap();
     });

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use super::{Check, Patient};
+use super::{Check, Machine};
 use crate::device::clock::{Clock as _, OTHER, SystemClock, TIMESYNCD};
 use crate::device::{board, memory, thermal};
 use crate::storage::{Filesystem as _, OsFilesystem};
@@ -19,14 +19,14 @@ const SLOW_SYNC_MS: u128 = 1000;
 /// So near to the point where the kernel slows the machine down it is as good as there.
 const NEAR_DEGREES: f32 = 10.0;
 
-pub(super) fn checks(patient: &Patient) -> Vec<Check> {
+pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     vec![
-        memory(&patient.root),
-        folder(&patient.data),
-        room(&patient.data),
-        clock(&patient.root),
-        temperature(&patient.root),
-        power(&patient.root),
+        memory(&machine.root),
+        folder(&machine.data),
+        room(&machine.data),
+        clock(&machine.root),
+        temperature(&machine.root),
+        power(&machine.root),
     ]
 }
 

@@ -54,7 +54,7 @@ impl Check {
 
 /// What is examined.
 #[derive(Debug, Clone)]
-pub struct Patient {
+pub struct Machine {
     /// The folder whose `sys`, `proc`, `run` and `etc` are read: `/` but for tests.
     pub root: PathBuf,
     /// Where a recording would be written.
@@ -62,11 +62,11 @@ pub struct Patient {
 }
 
 /// All checks, in the order of the day: what sees, what computes, where it goes.
-pub fn examine(patient: &Patient) -> Vec<Check> {
+pub fn examine(machine: &Machine) -> Vec<Check> {
     let mut checks = camera::checks(&crate::camera::v4l2::list());
     checks.push(speed::compute());
     checks.extend(speed::timings());
-    checks.extend(machine::checks(patient));
+    checks.extend(machine::checks(machine));
     checks
 }
 

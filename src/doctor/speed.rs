@@ -12,17 +12,14 @@ use crate::encoder::init::random_parameters;
 use crate::encoder::{Plan, TrainingOptions};
 use crate::learner::update::Learner;
 use crate::random::{Purpose, Random};
+use crate::run::plan::PERIOD;
 
 /// Frames of the small window; the time of a window grows with them.
 const FRAMES: usize = 4;
 
-/// Frames that are timed one by one, unless that takes longer than [`PATIENCE`]; the middle one counts.
+/// Frames that are timed one by one, unless that takes longer than [`LONGEST`]; the middle one counts.
 const TIMED: usize = 7;
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Seconds between frames, and frames between updates, unless set otherwise: what a step of learning must fit in.
-const INTERVAL_S: f64 = 4.0;
-const STRIDE: f64 = 15.0;
+const LONGEST: Duration = Duration::from_secs(5);
 
 pub(super) fn compute() -> Check {
     match DeviceChoice::Cuda.open() {
@@ -58,7 +55,7 @@ pub(super) fn timings() -> Vec<Check> {
 
 /// Whether a frame takes so long that even the small window, whose frames also learn, would take minutes.
 fn is_slow(frame: Duration) -> bool {
-    frame.as_secs_f64() > INTERVAL_S / 2.0
+    frame > PERIOD / 2
 }
 
 fn one_frame(took: Duration) -> Check {
@@ -67,7 +64,7 @@ fn one_frame(took: Duration) -> Check {
         return Check::advice(
             "one frame",
             found,
-            "that is slow for a frame every 4 s: set a longer interval or a smaller encoder_width",
+            "that is slow for a frame every 4 s: set a longer --period or a smaller encoder_width",
         );
     }
     Check::ok("one frame", found)
@@ -79,14 +76,17 @@ fn whole_window(small: Option<Duration>) -> Check {
     let Some(small) = small else {
         return Check::advice("one window", "not timed: it would take minutes".to_owned(), advice);
     };
-    let settings = Preset::Saycam.settings();
+    let settings = match Settings::for_device(None, None, None) {
+        Ok(settings) => settings,
+        Err(error) => return Check::problem("one window", error.to_string(), "report this"),
+    };
     let whole = small.as_secs_f64() * settings.window as f64 / FRAMES as f64;
     let found = format!(
         "{FRAMES} frames in {:.1} s, so {} frames in about {whole:.0} s",
         small.as_secs_f64(),
         settings.window
     );
-    if whole > INTERVAL_S * STRIDE {
+    if whole > PERIOD.as_secs_f64() * settings.stride as f64 {
         return Check::advice("one window", found, advice);
     }
     Check::ok("one window", found)
@@ -111,7 +111,7 @@ fn measure() -> Result<(Duration, Option<Duration>)> {
         let start = Instant::now();
         inference.embed(&image, &mut embedding)?;
         times.push(start.elapsed());
-        if times.iter().sum::<Duration>() > PATIENCE {
+        if times.iter().sum::<Duration>() > LONGEST {
             break;
         }
     }

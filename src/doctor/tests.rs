@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Patient, Verdict, camera, machine};
+use super::{Machine, Verdict, camera, machine};
 
 fn machine(root: &Path, data: &Path) -> Vec<super::Check> {
-    machine::checks(&Patient { root: root.to_path_buf(), data: data.to_path_buf() })
+    machine::checks(&Machine { root: root.to_path_buf(), data: data.to_path_buf() })
 }
 
 fn fixture(name: &str) -> std::path::PathBuf {

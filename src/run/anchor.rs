@@ -11,20 +11,20 @@ use crate::{Error, Result};
 
 /// A path and the file that it led to.
 #[derive(Debug)]
-pub struct Anchor {
+pub(super) struct Anchor {
     path: PathBuf,
     identity: (u64, u64),
 }
 
 impl Anchor {
     /// The file that `path` leads to now.
-    pub fn of(path: PathBuf) -> Result<Self> {
+    pub(super) fn of(path: PathBuf) -> Result<Self> {
         let identity = identity(&path).map_err(|error| Error::io(&path, error))?;
         Ok(Self { path, identity })
     }
 
     /// The path, if it leads to another file by now, or to none. A disk that gives no answer is no reason to say so.
-    pub fn lost(&self) -> Option<&Path> {
+    pub(super) fn lost(&self) -> Option<&Path> {
         let lost = match identity(&self.path) {
             Ok(identity) => identity != self.identity,
             Err(error) => error.kind() == io::ErrorKind::NotFound,

@@ -41,7 +41,7 @@ const FORMAT_NAME: &str = "oupn-edge checkpoint ";
 const FORMAT_VERSION: u32 = 1;
 
 /// How long a checkpoint waits for the trace to reach the disk.
-const TRACE_PATIENCE: Duration = Duration::from_secs(20);
+const TRACE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The numbers that the trace has given away, up to a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,13 +88,13 @@ pub struct LiveHeader {
     pub window_start: u64,
     /// For each sample in reach: its frame, the source's numbers of it and of its companion.
     pub samples: Vec<(u64, u64, Option<u64>)>,
-    /// The category of each slot, frames since it was founded, and the next category.
+    /// The category of each slot, frames since it was created, and the next category.
     pub ids: Vec<u64>,
     /// See `ids`.
     pub ages: Vec<u64>,
     /// See `ids`.
     pub next_id: u64,
-    /// Whether β was calibrated since the last lesson.
+    /// Whether β was calibrated since the last update.
     #[serde(default)]
     pub calibrated: bool,
     /// For how long the program has run on this folder, in seconds.
@@ -116,7 +116,7 @@ pub struct Restored {
 
 /// Writes checkpoints.
 #[derive(Clone, Debug)]
-pub struct Keeper {
+pub struct CheckpointWriter {
     /// Where they lie.
     pub store: CheckpointStore,
     /// The trace, which must be on the disk before the checkpoint that knows of it.
@@ -127,7 +127,7 @@ pub struct Keeper {
     pub card: String,
 }
 
-impl Keeper {
+impl CheckpointWriter {
     /// Saves a checkpoint and says how that went. A failure is told, not passed on: the run goes on without it.
     pub fn save(&self, live: &LivePart, learner: &LearnerState) -> trace::Checkpoint {
         let start = Instant::now();
@@ -164,7 +164,7 @@ impl Keeper {
             DiskLevel::Low => Keep::LastTwo,
             _ => Keep::LastTwoAndOlder,
         };
-        let trace_seq = self.recorder.flush_unless_trouble(TRACE_PATIENCE)?;
+        let trace_seq = self.recorder.flush_unless_trouble(TRACE_TIMEOUT)?;
         let bytes = encode(live, learner, &self.settings, &self.card)?;
         let running = Duration::from_secs(live.header.running_s);
         let saved = self.store.save(Mark { trace_seq, running }, &bytes, keep)?;

@@ -12,10 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::learning::{Job, Publication};
-use super::recording::Recording;
+use super::session::Session;
 use crate::kernels::vector;
 use crate::memory::{Control, LiveMemory, Rules};
-use crate::trace::{self, Record};
 use crate::{Error, Result};
 
 /// The numbers of frames after which the statistics are measured.
@@ -24,10 +23,10 @@ const MOMENTS: [usize; 3] = [5, 10, 20];
 /// The last of them.
 pub(super) const LAST: usize = MOMENTS[MOMENTS.len() - 1];
 
-impl Recording {
+impl Session {
     /// Has the statistics measured, if this is a cold start and the frame that was just sampled makes it the moment.
     pub(super) fn measure_if_due(&mut self) {
-        let cold = self.live.cold && self.counts.learner_gone.is_none();
+        let cold = self.live.cold && self.has_learner();
         let frames = self.live.calibrator.as_ref().map_or(0, |calibrator| calibrator.frames());
         let samples: Vec<_> = self.ring.samples().cloned().collect();
         // Pictures of earlier frames may be gone: after a restart with a camera, or with a short window.
@@ -38,9 +37,9 @@ impl Recording {
             return self.learner_is_gone(&error);
         }
         // Where there is no real time to miss, the run is to be the same every time.
-        while !self.terms.realtime && self.learner.is_measuring() && self.counts.learner_gone.is_none() {
-            self.manager.alive();
-            self.hear_learner(Duration::from_millis(200));
+        while !self.options.realtime && self.learner.is_measuring() && self.has_learner() {
+            self.journal.alive();
+            self.poll_learner(Duration::from_millis(200));
         }
     }
 
@@ -57,14 +56,9 @@ impl Recording {
         self.live.take_up(publication)?;
         self.live.control = control;
         let pictures: Vec<Arc<[u8]>> = self.ring.samples().map(|sample| Arc::clone(&sample.pixels)).collect();
-        let Some((from, to, frames)) = self.live.see_again(&pictures)? else { return Ok(()) };
-        self.counts.calibrated = true;
-        #[allow(clippy::cast_possible_truncation)]
-        self.recorder.record(Record::Calibration(trace::Calibration {
-            from: from as f32,
-            to: to as f32,
-            frames: frames as u32,
-        }));
+        if let Some(calibrated) = self.live.see_again(&pictures)? {
+            self.note_calibration(calibrated);
+        }
         Ok(())
     }
 }

@@ -7,24 +7,25 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::plan::RunPlan;
 use super::sampler::Sampler;
-use crate::Result;
-use crate::camera::{Capture, Counters, Event, Frame, Kind, Life, Next, Source};
+use crate::camera::{Camera, Capture, Counters, Event, Frame, Kind, Life, Next, Options, Source};
 use crate::device::clock::Stamp;
+use crate::{Error, Result};
 
 /// The longest that a call waits, so that the loop hears requests and feeds the watchdog.
-const PATIENCE: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
 /// Where frames come from.
 pub enum Feed {
     /// A camera, drained by a thread of its own.
     Camera(Capture),
     /// Something that can be read at any speed.
-    Recording(Recording),
+    Playback(Playback),
 }
 
 /// A source that waits to be read.
-pub struct Recording {
+pub struct Playback {
     source: Box<dyn Source + Send>,
     /// The number of the next frame that is read.
     next_sequence: u64,
@@ -45,7 +46,7 @@ struct Pace {
 
 /// What the feed has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fed {
+pub enum Poll {
     /// A frame, taken at this time of the source's clock.
     Frame(u64),
     /// Nothing yet.
@@ -54,7 +55,7 @@ pub enum Fed {
     End,
 }
 
-impl Recording {
+impl Playback {
     /// Reads `source`, from frame `next_sequence` on. `start_time` is when its first frame was taken, if the user says so.
     pub fn new(
         mut source: Box<dyn Source + Send>,
@@ -104,7 +105,7 @@ impl Recording {
         Ok(found && frame.sequence == sequence)
     }
 
-    fn next(&mut self, sampler: &Sampler, frame: &mut Frame) -> Result<Fed> {
+    fn next(&mut self, sampler: &Sampler, frame: &mut Frame) -> Result<Poll> {
         if !self.early {
             // A world can be looked at anywhere: frames that nobody wants are not even drawn.
             if self.source.kind() == Kind::BuiltIn
@@ -118,8 +119,8 @@ impl Recording {
             }
             match self.source.next(frame)? {
                 Next::Frame => self.next_sequence = frame.sequence + 1,
-                Next::Nothing => return Ok(Fed::Nothing),
-                Next::End => return Ok(Fed::End),
+                Next::Nothing => return Ok(Poll::Nothing),
+                Next::End => return Ok(Poll::End),
             }
         }
         let time = frame.recorded_ns.unwrap_or_else(|| frame.sequence.saturating_mul(self.spacing));
@@ -127,7 +128,7 @@ impl Recording {
             None => false,
             Some(pace) => pace.hold(time),
         };
-        Ok(if self.early { Fed::Nothing } else { Fed::Frame(time) })
+        Ok(if self.early { Poll::Nothing } else { Poll::Frame(time) })
     }
 }
 
@@ -137,27 +138,47 @@ impl Pace {
         let (start, first) = *self.origin.get_or_insert_with(|| (Instant::now(), time));
         let due = start + Duration::from_nanos(time.saturating_sub(first));
         let wait = due.saturating_duration_since(Instant::now());
-        std::thread::sleep(wait.min(PATIENCE));
-        wait > PATIENCE
+        std::thread::sleep(wait.min(LONGEST_WAIT));
+        wait > LONGEST_WAIT
     }
 }
 
 impl Feed {
+    /// Opens the plan's source. One that waits to be read goes on at this picture.
+    pub fn open(plan: &RunPlan, camera: &Camera, next_sequence: u64) -> Result<Self> {
+        let side = plan.settings.image_height.max(plan.settings.image_width);
+        let options = Options { period: Some(plan.period), side: Some(side), ..plan.camera_options.clone() };
+        let source = camera.open(&options)?;
+        let start_time = options.start_time;
+        Ok(match source.kind() {
+            Kind::Live if start_time.is_some() => {
+                return Err(Error::input(format!(
+                    "--start-time is for recordings: {} is live, and its frames have the time of now",
+                    plan.camera
+                )));
+            }
+            Kind::Live => Self::Camera(Capture::of(source, camera, &options)?),
+            Kind::Recorded | Kind::BuiltIn => {
+                Self::Playback(Playback::new(source, plan.period, plan.realtime, next_sequence, start_time)?)
+            }
+        })
+    }
+
     /// The next frame, if one comes soon.
-    pub fn next(&mut self, sampler: &Sampler, now_ns: u64, frame: &mut Frame) -> Result<Fed> {
+    pub fn next(&mut self, sampler: &Sampler, now_ns: u64, frame: &mut Frame) -> Result<Poll> {
         match self {
-            Self::Recording(recording) => recording.next(sampler, frame),
+            Self::Playback(playback) => playback.next(sampler, frame),
             Self::Camera(capture) => {
                 let wait = sampler.next_time().map_or(0, |time| time.saturating_sub(now_ns));
                 let wait = Duration::from_nanos(wait);
-                if wait > PATIENCE {
-                    std::thread::sleep(PATIENCE);
-                    return Ok(Fed::Nothing);
+                if wait > LONGEST_WAIT {
+                    std::thread::sleep(LONGEST_WAIT);
+                    return Ok(Poll::Nothing);
                 }
                 std::thread::sleep(wait);
-                Ok(match capture.newest(frame, PATIENCE) {
-                    true => Fed::Frame(frame.monotonic_ns),
-                    false => Fed::Nothing,
+                Ok(match capture.newest(frame, LONGEST_WAIT) {
+                    true => Poll::Frame(frame.monotonic_ns),
+                    false => Poll::Nothing,
                 })
             }
         }
@@ -166,7 +187,7 @@ impl Feed {
     /// Lets time pass without looking: a paused camera goes on, a recording stands still.
     pub fn pass(&mut self) {
         std::thread::sleep(Duration::from_millis(50));
-        if let Self::Recording(Recording { pace: Some(pace), .. }) = self {
+        if let Self::Playback(Playback { pace: Some(pace), .. }) = self {
             pace.origin = None;
         }
     }
@@ -175,7 +196,7 @@ impl Feed {
     pub fn stamp(&self, now: Stamp, time: u64) -> Stamp {
         match self {
             Self::Camera(_) => now,
-            Self::Recording(recording) => now.as_recorded(recording.wall(time)),
+            Self::Playback(playback) => now.as_recorded(playback.wall(time)),
         }
     }
 
@@ -183,7 +204,7 @@ impl Feed {
     pub fn missing(&self) -> Option<String> {
         match self {
             Self::Camera(_) => None,
-            Self::Recording(recording) => recording.source.missing(),
+            Self::Playback(playback) => playback.source.missing(),
         }
     }
 
@@ -191,7 +212,7 @@ impl Feed {
     pub fn events(&mut self) -> Vec<Event> {
         match self {
             Self::Camera(capture) => capture.events().try_iter().collect(),
-            Self::Recording(_) => Vec::new(),
+            Self::Playback(_) => Vec::new(),
         }
     }
 
@@ -199,7 +220,7 @@ impl Feed {
     pub fn life(&self) -> Life {
         match self {
             Self::Camera(capture) => capture.life(),
-            Self::Recording(_) => Life::Running,
+            Self::Playback(_) => Life::Running,
         }
     }
 
@@ -207,7 +228,7 @@ impl Feed {
     pub fn counters(&self) -> Counters {
         match self {
             Self::Camera(capture) => capture.counters(),
-            Self::Recording(recording) => recording.source.counters(),
+            Self::Playback(playback) => playback.source.counters(),
         }
     }
 
@@ -215,7 +236,7 @@ impl Feed {
     pub fn describe(&self) -> String {
         match self {
             Self::Camera(capture) => capture.describe().to_owned(),
-            Self::Recording(recording) => recording.source.describe(),
+            Self::Playback(playback) => playback.source.describe(),
         }
     }
 
@@ -224,7 +245,7 @@ impl Feed {
         match self {
             Self::Camera(_) => 0,
             // A frame that waits for its time has not been looked at.
-            Self::Recording(recording) => recording.next_sequence - u64::from(recording.early),
+            Self::Playback(playback) => playback.next_sequence - u64::from(playback.early),
         }
     }
 
@@ -232,14 +253,14 @@ impl Feed {
     pub fn length(&self) -> Option<u64> {
         match self {
             Self::Camera(_) => None,
-            Self::Recording(recording) => recording.source.length(),
+            Self::Playback(playback) => playback.source.length(),
         }
     }
 
-    /// The recording, if it is one.
-    pub fn recording(&mut self) -> Option<&mut Recording> {
+    /// The playback, if it is one.
+    pub fn playback(&mut self) -> Option<&mut Playback> {
         match self {
-            Self::Recording(recording) => Some(recording),
+            Self::Playback(playback) => Some(playback),
             Self::Camera(_) => None,
         }
     }

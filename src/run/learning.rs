@@ -10,7 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TryS
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::checkpoint::{Keeper, LivePart};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use super::checkpoint::{CheckpointWriter, LivePart};
 use super::ring::Sample;
 use crate::config::Settings;
 use crate::encoder::Plan;
@@ -22,8 +24,17 @@ use crate::trace;
 use crate::views::{Pairing, Pixels, Views};
 use crate::{Error, Result};
 
+/// The threads in which views and the memory's windows are computed; 0 for as many as the machine has.
+pub(super) fn pool(threads: usize) -> Result<ThreadPool> {
+    ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|index| format!("learn-{index}"))
+        .build()
+        .map_err(|error| Error::Device(format!("{threads} threads cannot be had: {error}")))
+}
+
 /// How long dropping the learner waits for what is under way.
-const DROP_PATIENCE: Duration = Duration::from_secs(5);
+const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A window to learn from.
 #[derive(Debug)]
@@ -206,14 +217,20 @@ pub struct LearnerThread {
 
 impl LearnerThread {
     /// Starts the thread.
-    pub fn start(mut student: Box<dyn Student>, keeper: Keeper) -> Result<Self> {
+    ///
+    /// What the student does in parallel runs in `pool`.
+    pub fn start(
+        mut student: Box<dyn Student>,
+        checkpoints: CheckpointWriter,
+        pool: ThreadPool,
+    ) -> Result<Self> {
         let (jobs, incoming) = sync_channel(3);
         let (outgoing, reports) = sync_channel(3);
         let work = move || {
             while let Ok(job) = incoming.recv() {
                 let report = match job {
-                    Job::Learn(lesson) => Report::Learned(Box::new(student.learn(&lesson))),
-                    Job::Save(live) => Report::Saved(keeper.save(&live, student.state())),
+                    Job::Learn(lesson) => Report::Learned(Box::new(pool.install(|| student.learn(&lesson)))),
+                    Job::Save(live) => Report::Saved(checkpoints.save(&live, student.state())),
                     Job::Measure(samples) => Report::Measured(Box::new(student.measure(&samples))),
                     Job::Restore(state) => Report::Restored(student.restore(*state)),
                 };
@@ -285,9 +302,9 @@ impl LearnerThread {
         }
     }
 
-    /// The next report, waiting for it for up to `patience`.
-    pub fn wait(&mut self, patience: Duration) -> Result<Option<Report>> {
-        match self.reports.recv_timeout(patience) {
+    /// The next report, waiting for it for up to `timeout`.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Option<Report>> {
+        match self.reports.recv_timeout(timeout) {
             Ok(report) => Ok(Some(self.noted(report))),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(gone()),
@@ -310,9 +327,9 @@ impl Drop for LearnerThread {
         // The thread ends when the queue does, after what is under way. Who wanted that finished has waited for it already.
         self.jobs = None;
         let Some(thread) = self.thread.take() else { return };
-        let patience = Instant::now() + DROP_PATIENCE;
+        let deadline = Instant::now() + DROP_TIMEOUT;
         loop {
-            let left = patience.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(Instant::now());
             match self.reports.recv_timeout(left) {
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => {

@@ -1,6 +1,7 @@
 //! The live path: from a picture to its category, at once.
 //!
-//! Everything it needs is allocated once; a frame costs one copy of its pixels, which learning shares. It knows nothing of
+//! Everything it needs is allocated once; a frame costs one copy of its pixels, which learning and watchers share
+//! (watchers take a second one where the encoder does not read plain colours). It knows nothing of
 //! threads, files or time.
 
 use std::sync::Arc;

@@ -36,11 +36,11 @@ pub struct Liveness {
 impl Liveness {
     /// Begins to watch.
     pub fn new(now: Instant) -> Self {
-        Self::with_patience(UNFED, GONE, now)
+        Self::with_timeouts(UNFED, GONE, now)
     }
 
-    /// As [`Liveness::new`], with another patience.
-    pub(super) fn with_patience(unfed: Duration, gone: Duration, now: Instant) -> Self {
+    /// As [`Liveness::new`], with other timeouts.
+    pub(super) fn with_timeouts(unfed: Duration, gone: Duration, now: Instant) -> Self {
         Self { unfed, gone, counters: Counters::default(), since: now }
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::camera::Counters;
 use crate::device::{Sensors, power, thermal};
-use crate::trace::{self, Health, Record, Recorder};
+use crate::trace::{self, Health};
 
 /// How often the machine is looked at.
 pub const EVERY: Duration = Duration::from_secs(10);
@@ -31,6 +31,17 @@ pub struct Machine {
     hot: bool,
 }
 
+/// What a look at the machine found.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// How it is.
+    pub health: Health,
+    /// Whether that goes into the trace.
+    pub record: bool,
+    /// That it got too hot, or cooled down.
+    pub temperature: Option<trace::Temperature>,
+}
+
 impl Machine {
     /// The machine with these sensors, and the disk of the folder `data`.
     pub fn new(sensors: Sensors, data: &std::path::Path) -> Self {
@@ -42,8 +53,8 @@ impl Machine {
         self.hot
     }
 
-    /// Looks at the machine if it is time to, and records what there is to say.
-    pub fn look_if_due(&mut self, camera: &Counters, recorder: &Recorder) -> Option<Health> {
+    /// Looks at the machine if it is time to.
+    pub fn look_if_due(&mut self, camera: &Counters) -> Option<Look> {
         if self.last_look.is_some_and(|last| last.elapsed() < EVERY) {
             return None;
         }
@@ -63,16 +74,10 @@ impl Machine {
             gpu_load: readings.gpu.as_ref().and_then(|gpu| gpu.load),
             gpu_megahertz: readings.gpu.as_ref().map(|gpu| gpu.megahertz),
         };
-        if let Some(zone) = hottest
-            && let Some(event) = self.judge_heat(zone)
-        {
-            recorder.record(Record::Temperature(event));
-        }
-        if self.looks == 0 {
-            recorder.record(Record::Health(health.clone()));
-        }
+        let temperature = hottest.and_then(|zone| self.judge_heat(zone));
+        let record = self.looks == 0;
         self.looks = (self.looks + 1) % LOOKS_A_RECORD;
-        Some(health)
+        Some(Look { health, record, temperature })
     }
 
     fn judge_heat(&mut self, zone: &thermal::Zone) -> Option<trace::Temperature> {
@@ -82,9 +87,6 @@ impl Machine {
             return None;
         }
         self.hot = hot;
-        if hot {
-            log::warn!("{} is at {:.0} °C: learning is slowed down", zone.name, zone.celsius);
-        }
         Some(trace::Temperature { hot, zone: zone.name.clone(), celsius: zone.celsius, limit })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # Threads
 //! - *capture* ([`crate::camera::Capture`], cameras only) drains the camera and keeps the newest frame;
-//! - *live* ([`recording`]) samples a frame every period, tells its category at once ([`live`]), and never waits for
+//! - *live* ([`session`]) samples a frame every period, tells its category at once ([`live`]), and never waits for
 //!   learning;
 //! - *learner* ([`learning`]) turns windows of samples ([`ring`]) into better weights and writes checkpoints
 //!   ([`checkpoint`]);
@@ -30,35 +30,40 @@
 //! numbers that the trace has not seen yet.
 
 mod anchor;
-pub mod assembly;
 pub mod checkpoint;
 mod cold_start;
+mod commands;
 pub mod feed;
+mod folder;
+pub mod journal;
 pub mod learning;
-mod lessons;
 pub mod live;
 pub mod liveness;
 pub mod machine;
 mod observed;
-mod pace;
+pub mod pace;
 mod paused;
 pub mod plan;
 mod progress;
-pub mod recording;
+pub mod remembered;
+pub mod requests;
+mod resume;
 pub mod ring;
 pub mod sampler;
+mod saving;
 pub mod score;
+pub mod session;
 pub mod signals;
 pub mod socket;
+mod start;
 pub mod status;
 pub mod thumbnails;
 mod trust;
+mod updates;
 mod watch;
-mod wishes;
 
 #[cfg(test)]
 mod tests;
 
-pub use assembly::Run;
 pub use plan::RunPlan;
-pub use recording::Ended;
+pub use session::{Ended, Session};

@@ -20,6 +20,7 @@ pub(super) fn observed(frame: u64, observation: &Observation) -> Frame {
         share: candidates().find(|c| own(c.category)).map(|c| c.share),
         runners_up: runners_up.collect(),
         captured_ns: None,
+        source_ns: None,
         camera_sequence: None,
         latency_ms: None,
         truth: None,

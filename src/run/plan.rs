@@ -1,33 +1,26 @@
-//! What a run is started with, and the file in the data folder that remembers it.
+//! What a run is started with: what was asked for, what the folder remembers and what the weights need, made into one plan.
 //!
-//! `run.toml` is written when a data folder is first used and read when it is used again, so that `oupn-edge --data DIR`
-//! alone goes on. Version 1: `version`, `camera`, `name`, `format`, `resolution`, `rate`,
-//! `start_time` (where given), `realtime`, `period_s`, `calibrate`, `model` (its absolute path, if any), `command_mark` (of a
-//! `pipe:`, see `trust.rs`) and `settings`, a table as `oupn-edge config show` prints it. Fields may be added if they
-//! have a default; unknown ones are passed over, so that an older program goes on with a newer file.
+//! Settings come from, each over the one before: the preset, what suits a device ([`Settings::for_device`]), the settings
+//! file, single settings ([`Changes`]). A data folder that was used before goes on with the settings it has, under the
+//! single ones. Weights bring the settings of their network and of a warm start.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
 
-use super::trust;
-use crate::camera::{self, Camera, Options};
-use crate::config::Settings;
+use super::remembered::{Earlier, Remembered};
+use crate::camera::{self, Options};
+use crate::config::{Preset, Settings};
+use crate::encoder::ModelCard;
 use crate::encoder::device::DeviceChoice;
 use crate::frame::PixelFormat;
-use crate::storage::{Filesystem, write_atomically};
+use crate::memory::Variant;
+use crate::views::{Augmentation, Pairing};
 use crate::{Error, Result};
 
-/// The file's name in the data folder.
-pub const NAME: &str = "run.toml";
-
-const VERSION: u32 = 1;
-
-/// No `run.toml` comes near this.
-const LARGEST: u64 = 1 << 20;
+/// Time between samples, unless something else is asked for.
+pub const PERIOD: Duration = Duration::from_secs(4);
 
 /// Everything that a run is started with.
 #[derive(Clone, Debug)]
@@ -72,251 +65,404 @@ pub struct RunPlan {
     pub device_name: String,
 }
 
-/// What `run.toml` holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Remembered {
-    version: u32,
+/// What is asked for when a recording is started. What is left open is decided by [`RunPlan::resolve`].
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The data folder.
+    pub data: PathBuf,
     /// Where frames come from.
-    pub camera: String,
-    /// Shows that the command of a `pipe:` was given by this user on this machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    command_mark: Option<String>,
-    /// The pixel format that the camera was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    format: Option<String>,
-    /// The size that it was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub camera: Option<String>,
+    /// The pixel format to ask the camera for.
+    pub format: Option<PixelFormat>,
+    /// The size to ask it for.
     pub resolution: Option<(u32, u32)>,
-    /// Its frames a second, or those at which images without times were taken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The frames a second to ask it for.
     pub rate: Option<f64>,
-    /// When the first frame of a recorded source was taken, if the user said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When the first frame of a recorded source was taken.
     pub start_time: Option<Timestamp>,
-    /// Whether a recorded source takes its time, and a pipe is a camera.
-    #[serde(default = "usually")]
-    pub realtime: bool,
-    /// Seconds between samples.
-    pub period_s: f64,
-    /// Whether β is calibrated from the first frames.
-    pub calibrate: bool,
-    /// Weights to start from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<PathBuf>,
-    /// The name that was given to whoever or whatever is recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Whether a recorded source takes its time.
+    pub realtime: Option<bool>,
+    /// Whether another source or name than the folder's own may go on in it.
+    pub continue_with: bool,
+    /// Who or what is recorded.
     pub name: Option<String>,
-    /// What is learned.
-    #[serde(deserialize_with = "of_any_version")]
-    pub settings: Settings,
+    /// Time between samples.
+    pub period: Option<Duration>,
+    /// Time between checkpoints.
+    pub checkpoint_every: Duration,
+    /// Bytes of the disk that are held back for the trace.
+    pub reserve_bytes: u64,
+    /// Time of the source to see.
+    pub time: Option<Duration>,
+    /// Frames to see.
+    pub frames: Option<u64>,
+    /// Weights to start from.
+    pub model: Option<PathBuf>,
+    /// The preset that settings begin with.
+    pub preset: Option<Preset>,
+    /// The settings file.
+    pub config: Option<PathBuf>,
+    /// Single settings.
+    pub changes: Changes,
+    /// Whether β is calibrated from the first frames.
+    pub calibrate: Option<bool>,
+    /// Whether categories' pictures are kept on the disk.
+    pub keep_thumbnails: bool,
+    /// Whether checkpoints hold the window's pixels.
+    pub keep_window: bool,
+    /// Where the encoder trains.
+    pub device: DeviceChoice,
+    /// Threads of the processor; 0 for all.
+    pub threads: usize,
+    /// What the encoder may hold at once.
+    pub memory_budget: usize,
 }
 
-/// Settings that an earlier version wrote lack the keys that have been added since.
-fn of_any_version<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Settings, D::Error> {
-    Settings::of_table(toml::Table::deserialize(deserializer)?).map_err(D::Error::custom)
+/// Single settings, over whatever else decides.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Frames of a window; the stride gets no longer than it.
+    pub window: Option<usize>,
+    /// Frames between updates.
+    pub stride: Option<usize>,
+    /// The encoder's learning rate.
+    pub learning_rate: Option<f64>,
+    /// What is computed where paper and released code differ.
+    pub variant: Option<Variant>,
+    /// What the second view is.
+    pub views: Option<ViewChoice>,
+    /// Start of every random sequence.
+    pub seed: Option<u64>,
 }
 
-fn usually() -> bool {
-    true
+/// What the second view of a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewChoice {
+    /// The picture a moment later, both changed only a little.
+    Temporal,
+    /// As the preset's paper has it.
+    Augmented,
 }
 
-impl Remembered {
-    /// What is worth remembering of a plan.
-    pub fn of(plan: &RunPlan) -> Self {
-        Self {
-            version: VERSION,
-            camera: plan.camera.clone(),
-            command_mark: is_command(&plan.camera).then(|| trust::mark(&plan.camera)).flatten(),
-            format: plan.camera_options.format.map(|format| format.to_string()),
-            resolution: plan.camera_options.resolution,
-            rate: plan.camera_options.rate,
-            start_time: plan.camera_options.start_time,
-            realtime: plan.realtime,
-            period_s: plan.period.as_secs_f64(),
-            calibrate: plan.calibrate,
-            // It goes on from wherever it is called.
-            model: plan.model.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
-            name: plan.name.clone(),
-            settings: plan.settings.clone(),
-        }
-    }
+/// A plan, and what is to be said about how it came about.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The plan.
+    pub plan: RunPlan,
+    /// Sentences for whoever started it.
+    pub warnings: Vec<String>,
+}
 
-    /// Reads the file of a data folder; none if there is none.
-    pub fn read(fs: &dyn Filesystem, data: &Path) -> Result<Option<Self>> {
-        let path = data.join(NAME);
-        let bytes = match crate::storage::read_bounded(fs, &path, LARGEST) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io(&path, error)),
-            Ok(bytes) => bytes,
-        };
-        let fault = |what: &dyn std::fmt::Display| {
-            Error::input(format!("{}: {what}; remove it to start anew", path.display()))
-        };
-        let text = String::from_utf8(bytes).map_err(|_| fault(&"not a text"))?;
-        let read: Self = toml::from_str(&text).map_err(|error| fault(&error.message().replace('\n', " ")))?;
-        if read.version != VERSION {
-            return Err(fault(&format!("version {}; this program reads {VERSION}", read.version)));
-        }
-        read.settings.validate().map_err(|error| fault(&error))?;
-        if !(read.period_s > 0.0 && read.period_s < 1e6) {
-            return Err(fault(&format!("period_s = {}", read.period_s)));
-        }
-        if !read.rate.is_none_or(|rate| Options::RATES.contains(&rate)) {
-            return Err(fault(&format!("rate = {:?}", read.rate)));
-        }
-        read.pixel_format().map_err(|error| fault(&error))?;
-        Ok(Some(read))
-    }
-
-    /// The pixel format that the camera was asked for.
-    pub fn pixel_format(&self) -> Result<Option<PixelFormat>> {
-        self.format.as_deref().map(str::parse).transpose()
-    }
-
-    /// Refuses a source or a name that is not this recording's own: two never become one unasked.
+impl RunPlan {
+    /// The plan of a recording that was asked for so, in a folder that holds this of earlier starts. `card_of` reads the card
+    /// of a weight file; it is called only if the card decides something.
     ///
     /// # Errors
-    ///
-    /// The sentence names what differs, and both ways to go on.
-    pub fn check_same(&self, data: &Path, camera: Option<&str>, name: Option<&str>) -> Result<()> {
-        let ways = "record it into another folder with --data, or add --continue-with to go on with both in one memory";
-        let data = data.display();
-        if let Some(other) = camera.filter(|camera| !camera::same(camera, &self.camera)) {
-            return Err(Error::input(format!(
-                "{data} holds a recording of {}, and {} is another source: {ways}",
-                self.camera.escape_debug(),
-                other.escape_debug()
-            )));
-        }
-        let own = match &self.name {
-            Some(own) => format!("of \"{}\"", own.escape_debug()),
-            None => "that was made without --name".to_owned(),
+    /// If there is nothing to see, if the folder is another recording's, or if settings contradict each other.
+    pub fn resolve(
+        request: Request,
+        earlier: &Earlier,
+        card_of: impl FnOnce(&Path) -> Result<ModelCard>,
+    ) -> Result<Resolved> {
+        let remembered = earlier.remembered.as_ref();
+        let mut warnings = Vec::new();
+        let (settings, model) = settings_and_model(&request, earlier, card_of, &mut warnings)?;
+        let camera = camera(&request, remembered)?;
+        let same_camera = remembered.filter(|remembered| camera::same(&remembered.camera, &camera));
+        // What lies on the disk already need not be waited for.
+        let usual = || same_camera.map_or(!camera::is_file(&camera), |remembered| remembered.realtime);
+        let realtime = request.realtime.unwrap_or_else(usual);
+        let mut camera_options = Options {
+            format: request.format,
+            resolution: request.resolution,
+            rate: request.rate,
+            live_pipe: realtime,
+            start_time: request.start_time,
+            ..Options::default()
         };
-        match name.filter(|name| self.name.as_deref() != Some(*name)) {
-            Some(other) => Err(Error::input(format!(
-                "{data} holds a recording {own}, and --name says \"{}\": {ways}",
-                other.escape_debug()
-            ))),
-            None => Ok(()),
+        // What was asked of one camera says nothing about another.
+        if let Some(remembered) = same_camera {
+            camera_options.start_time = request.start_time.or(remembered.start_time);
+            camera_options.format = request.format.or(remembered.pixel_format()?);
+            camera_options.resolution = request.resolution.or(remembered.resolution);
+            camera_options.rate = request.rate.or(remembered.rate);
         }
+        let remembered_period = remembered.map(|remembered| Duration::from_secs_f64(remembered.period_s));
+        let calibrate = || remembered.is_none_or(|remembered| remembered.calibrate);
+        let name = request.name.or_else(|| remembered.and_then(|remembered| remembered.name.clone()));
+        let plan = Self {
+            camera,
+            camera_options,
+            settings,
+            model,
+            period: request.period.or(remembered_period).unwrap_or(PERIOD),
+            calibrate: request.calibrate.unwrap_or_else(calibrate),
+            realtime,
+            data: request.data,
+            frames: request.frames,
+            time: request.time,
+            checkpoint_every: request.checkpoint_every,
+            keep_thumbnails: request.keep_thumbnails,
+            keep_window: request.keep_window,
+            device: request.device,
+            threads: request.threads,
+            memory_budget: request.memory_budget,
+            reserve_bytes: request.reserve_bytes,
+            device_name: name.clone().unwrap_or_else(host_name),
+            name,
+        };
+        Ok(Resolved { plan, warnings })
     }
+}
 
-    /// The source to go on with when none is given. A command is run only if this user gave it on this machine.
-    ///
-    /// # Errors
-    ///
-    /// The file names a command, and may be somebody else's.
-    pub fn own_camera(&self, data: &Path) -> Result<String> {
-        let path = data.join(NAME);
-        if !is_command(&self.camera) || trust::is_own(&path, &self.camera, self.command_mark.as_deref()) {
-            return Ok(self.camera.clone());
+/// The weights to start from, and the settings with which they are what they were.
+fn settings_and_model(
+    request: &Request,
+    earlier: &Earlier,
+    card_of: impl FnOnce(&Path) -> Result<ModelCard>,
+    warnings: &mut Vec<String>,
+) -> Result<(Settings, Option<PathBuf>)> {
+    let remembered = earlier.remembered.as_ref();
+    let own = remembered.and_then(|remembered| remembered.model.as_deref());
+    let other = request.model.as_deref().filter(|asked| own.is_none_or(|own| !is_same_file(asked, own)));
+    let model = match other {
+        Some(asked) if earlier.checkpoint && remembered.is_some() => {
+            warnings.push(format!(
+                "--model {} is not used: {} has a checkpoint and goes on with the weights it has learned; to start from \
+                 that model, record into another folder with --data",
+                asked.display(),
+                request.data.display()
+            ));
+            own
         }
-        Err(Error::input(format!(
-            "{} says that frames come from the command \"{}\", but not that you gave it on this machine: it is not run; if \
-             you want it to, give it again with --camera",
-            path.display(),
-            self.camera.escape_debug()
-        )))
-    }
-
-    /// Writes the file, durably, if it does not say the same already: a start on a full disk needs no room for it.
-    pub fn write(&self, fs: &dyn Filesystem, data: &Path) -> Result<()> {
-        let path = data.join(NAME);
-        let text = toml::to_string(self).map_err(|error| Error::input(format!("{NAME}: {error}")))?;
-        let there = crate::storage::read_bounded(fs, &path, LARGEST);
-        if there.as_ref().is_ok_and(|there| there == text.as_bytes()) {
-            return Ok(());
-        }
-        match write_atomically(fs, &path, text.as_bytes()) {
-            // The recording is worth more than the memory of a flag.
-            Err(error) if there.is_ok() && is_full(&error) => {
-                log::warn!("{}: {error}: what this start changes is not remembered", path.display());
-                Ok(())
+        Some(asked) => Some(asked),
+        None => own.or(request.model.as_deref()),
+    };
+    let made_anew = request.preset.is_some() || request.config.is_some();
+    let mut settings = match remembered {
+        Some(remembered) if !made_anew => {
+            let mut settings = remembered.settings.clone();
+            // Nothing was learned yet, and these are weights of another network, perhaps, or the first ones.
+            if let Some(model) = model.filter(|_| other.is_some() && !earlier.checkpoint) {
+                settings.start_from(&card_of(model)?);
+                warnings.push(format!(
+                    "{} has learned nothing yet: it starts from {}, with the settings of these weights",
+                    request.data.display(),
+                    model.display()
+                ));
             }
-            written => written.map_err(|error| Error::io(&path, error)),
+            settings
+        }
+        _ => {
+            let card = model.map(card_of).transpose()?;
+            Settings::for_device(request.preset, request.config.as_deref(), card.as_ref())?
+        }
+    };
+    request.changes.apply(&mut settings);
+    settings.validate()?;
+    Ok((settings, model.map(Path::to_path_buf)))
+}
+
+/// The source, if it is known and may go on in this folder.
+fn camera(request: &Request, remembered: Option<&Remembered>) -> Result<String> {
+    let camera = match (&request.camera, remembered) {
+        (Some(camera), _) => Some(camera::lasting(camera)),
+        (None, Some(remembered)) => Some(remembered.own_camera(&request.data)?),
+        (None, None) => None,
+    };
+    if let Some(remembered) = remembered.filter(|_| !request.continue_with) {
+        remembered.check_same(&request.data, camera.as_deref(), request.name.as_deref())?;
+    }
+    camera.ok_or_else(|| {
+        Error::input(format!(
+            "{} holds no recording to go on with: say where frames come from with --camera",
+            request.data.display()
+        ))
+    })
+}
+
+impl Changes {
+    fn apply(&self, settings: &mut Settings) {
+        if let Some(window) = self.window {
+            settings.window = window;
+            settings.stride = settings.stride.min(window);
+        }
+        settings.stride = self.stride.unwrap_or(settings.stride);
+        settings.learning_rate = self.learning_rate.unwrap_or(settings.learning_rate);
+        settings.variant = self.variant.unwrap_or(settings.variant);
+        settings.seed = self.seed.unwrap_or(settings.seed);
+        match self.views {
+            Some(ViewChoice::Temporal) => {
+                settings.views = Pairing::NextFrame;
+                settings.augmentation = Augmentation::Mild;
+            }
+            Some(ViewChoice::Augmented) => {
+                let paper = settings.preset.settings();
+                settings.views = paper.views;
+                settings.augmentation = paper.augmentation;
+            }
+            None => {}
         }
     }
 }
 
-fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+/// Whether two paths lead to one file. Of a file that is gone the path decides.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+    a == b || matches!((real(a), real(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-fn is_command(camera: &str) -> bool {
-    matches!(camera.parse(), Ok(Camera::Pipe(_)))
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "oupn-edge".to_owned() } else { name.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Preset;
-    use crate::storage::{OsFilesystem, Simulated};
+    use crate::encoder::NormMode;
 
-    fn remembered() -> Remembered {
-        Remembered {
-            version: VERSION,
-            camera: "rooms".into(),
-            command_mark: None,
-            format: Some("YUYV".into()),
-            resolution: Some((640, 480)),
-            rate: Some(29.97),
-            start_time: "2026-03-05T10:00:00Z".parse().ok(),
-            realtime: false,
-            period_s: 4.0,
-            calibrate: true,
+    fn request() -> Request {
+        Request {
+            data: "data".into(),
+            camera: None,
+            format: None,
+            resolution: None,
+            rate: None,
+            start_time: None,
+            realtime: None,
+            continue_with: false,
+            name: None,
+            period: None,
+            checkpoint_every: Duration::from_secs(300),
+            reserve_bytes: 0,
+            time: None,
+            frames: None,
             model: None,
-            name: Some("p07".into()),
-            settings: Preset::Saycam.settings(),
+            preset: None,
+            config: None,
+            changes: Changes::default(),
+            calibrate: None,
+            keep_thumbnails: false,
+            keep_window: false,
+            device: DeviceChoice::Cpu,
+            threads: 0,
+            memory_budget: 1 << 30,
         }
     }
 
-    #[test]
-    fn a_full_disk_has_what_it_needs_for_another_start() {
-        let fs = Simulated::with_dir("/data");
-        let data = Path::new("/data");
-        fs.set_capacity(Some(0));
-        assert_eq!(remembered().write(&fs, data).unwrap_err().exit_code(), 1, "nothing is known yet");
-        fs.set_capacity(None);
-        remembered().write(&fs, data).unwrap();
-        let operations = fs.operations();
-        fs.set_capacity(Some(0));
-        remembered().write(&fs, data).unwrap();
-        assert_eq!(fs.operations(), operations, "the same again is not written");
-        Remembered { realtime: true, ..remembered() }.write(&fs, data).unwrap();
-        assert_eq!(Remembered::read(&fs, data).unwrap(), Some(remembered()));
+    fn no_card(path: &Path) -> Result<ModelCard> {
+        Err(Error::input(format!("{} was to be read", path.display())))
+    }
+
+    /// Cards of networks that differ in padding and epsilon.
+    fn cards() -> [ModelCard; 2] {
+        let known = ModelCard::known().unwrap();
+        let first = known[0].clone();
+        let other = known.into_iter().find(|card| card.padding != first.padding).unwrap();
+        [first, other]
+    }
+
+    /// What a folder holds after a start with this plan.
+    fn after(plan: &RunPlan, checkpoint: bool) -> Earlier {
+        Earlier { remembered: Some(Remembered::of(plan)), checkpoint }
+    }
+
+    fn resolved(request: Request, earlier: &Earlier, card: &ModelCard) -> Resolved {
+        RunPlan::resolve(request, earlier, |_| Ok(card.clone())).unwrap()
+    }
+
+    fn with_model(model: &str) -> Request {
+        Request { camera: Some("rooms".into()), model: Some(model.into()), ..request() }
     }
 
     #[test]
-    fn what_was_started_is_remembered_and_damage_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let remembered = remembered();
-        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), None);
-        remembered.write(&OsFilesystem, folder.path()).unwrap();
-        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap().as_ref(), Some(&remembered));
+    fn a_new_folder_needs_a_source_and_gets_the_settings_of_a_device() {
+        let error = RunPlan::resolve(request(), &Earlier::default(), no_card).unwrap_err();
+        assert!(error.to_string().contains("--camera"), "{error}");
+        let asked = Request { camera: Some("rooms".into()), ..request() };
+        let plan = RunPlan::resolve(asked, &Earlier::default(), no_card).unwrap().plan;
+        assert_eq!(plan.settings, Settings::for_device(None, None, None).unwrap());
+        assert_eq!((plan.period, plan.calibrate, plan.realtime), (PERIOD, true, true));
 
-        let path = folder.path().join(NAME);
-        let text = std::fs::read_to_string(&path).unwrap();
-        // Another version of the program knew less, or more.
-        let older: Vec<&str> = text.lines().filter(|line| !line.starts_with("reduction")).collect();
-        std::fs::write(&path, older.join("\n")).unwrap();
-        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap(), Some(remembered));
-        let newer = text
-            .replace("version = 1", "version = 1\nmood = \"good\"")
-            .replace("[settings]", "[settings]\nspin = 2");
-        std::fs::write(&path, newer).unwrap();
-        assert_eq!(Remembered::read(&OsFilesystem, folder.path()).unwrap().unwrap().camera, "rooms");
-        for damaged in [
-            "",
-            "version = 1",
-            &text.replace("version = 1", "version = 2"),
-            &text.replace("window = 75", "window = 0"),
-            &text.replace("YUYV", "YUYW"),
-            &text.replace("rate = 29.97", "rate = -1.0"),
+        // The same folder again, without a word: all as before, and no file of weights is looked for.
+        let again = RunPlan::resolve(request(), &after(&plan, false), no_card).unwrap().plan;
+        assert_eq!(Remembered::of(&again), Remembered::of(&plan));
+    }
+
+    #[test]
+    fn single_settings_come_last() {
+        let changes = Changes {
+            window: Some(10),
+            seed: Some(7),
+            views: Some(ViewChoice::Temporal),
+            ..Changes::default()
+        };
+        let asked = Request { camera: Some("rooms".into()), changes, ..request() };
+        let settings = RunPlan::resolve(asked, &Earlier::default(), no_card).unwrap().plan.settings;
+        assert_eq!((settings.window, settings.stride, settings.seed), (10, 10, 7));
+        assert_eq!(settings.views, Pairing::NextFrame);
+        let changes = Changes { stride: Some(76), ..Changes::default() };
+        let asked = Request { camera: Some("rooms".into()), changes, ..request() };
+        assert!(RunPlan::resolve(asked, &Earlier::default(), no_card).is_err(), "longer than the window");
+    }
+
+    #[test]
+    fn a_model_brings_its_network_to_a_folder_that_has_learned_nothing() {
+        let [first, other] = cards();
+        let cold = Request { camera: Some("rooms".into()), ..request() };
+        let cold = RunPlan::resolve(cold, &Earlier::default(), no_card).unwrap().plan;
+        let warm = resolved(with_model("/first"), &Earlier::default(), &first).plan;
+        for before in [&cold, &warm] {
+            let Resolved { plan, warnings } = resolved(with_model("/other"), &after(before, false), &other);
+            let settings = &plan.settings;
+            assert_eq!((settings.padding, settings.architecture()), (other.padding, other.encoder));
+            assert_eq!(settings.norm_epsilon, f64::from(other.bn_epsilon));
+            assert_eq!((settings.learning_rate, settings.norm_statistics), (1e-5, NormMode::Running));
+            assert_eq!(plan.model.as_deref(), Some(Path::new("/other")));
+            assert!(warnings.len() == 1 && warnings[0].contains("starts from /other"), "{warnings:?}");
+        }
+        // The same model once more changes nothing, and is not even read.
+        let again = RunPlan::resolve(with_model("/first"), &after(&warm, false), no_card).unwrap();
+        assert_eq!((&again.plan.settings, again.warnings.len()), (&warm.settings, 0));
+    }
+
+    #[test]
+    fn what_was_learned_goes_on_whatever_the_model() {
+        let [first, other] = cards();
+        let plan = resolved(with_model("/first"), &Earlier::default(), &first).plan;
+        let earlier = after(&plan, true);
+        let same = RunPlan::resolve(with_model("/first"), &earlier, no_card).unwrap();
+        assert!(same.warnings.is_empty());
+        let asked = RunPlan::resolve(with_model("/other"), &earlier, no_card).unwrap();
+        assert_eq!(asked.plan.model, plan.model, "and a forget goes back to where it came from");
+        assert_eq!(asked.plan.settings, plan.settings);
+        let [warning] = &asked.warnings[..] else { panic!("{:?}", asked.warnings) };
+        assert!(warning.contains("/other is not used") && warning.contains("--data"), "{warning}");
+        // With a preset, settings are made anew: for the weights that go on, not for those that were named.
+        let anew = Request { preset: Some(Preset::default()), ..with_model("/other") };
+        let read = |path: &Path| {
+            assert_eq!(path, Path::new("/first"));
+            Ok(first.clone())
+        };
+        let anew = RunPlan::resolve(anew, &earlier, read).unwrap().plan;
+        assert_eq!((anew.settings.padding, other.padding != first.padding), (first.padding, true));
+    }
+
+    #[test]
+    fn another_source_or_name_needs_a_word() {
+        let asked = Request { camera: Some("rooms".into()), name: Some("p07".into()), ..request() };
+        let plan = RunPlan::resolve(asked, &Earlier::default(), no_card).unwrap().plan;
+        let earlier = after(&plan, true);
+        for other in [
+            Request { camera: Some("rooms:5".into()), ..request() },
+            Request { name: Some("p08".into()), ..request() },
         ] {
-            std::fs::write(&path, damaged).unwrap();
-            let error = Remembered::read(&OsFilesystem, folder.path()).unwrap_err();
-            assert_eq!(error.exit_code(), 2);
-            assert!(error.to_string().contains(NAME), "{error}");
+            let error = RunPlan::resolve(other.clone(), &earlier, no_card).unwrap_err();
+            assert!(error.to_string().contains("--continue-with"), "{error}");
+            let allowed = Request { continue_with: true, ..other };
+            RunPlan::resolve(allowed, &earlier, no_card).unwrap();
         }
     }
 }

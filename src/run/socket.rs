@@ -2,11 +2,11 @@
 //!
 //! `control.sock` in the data folder, for whoever may write there. One line of JSON each way:
 //! ```text
-//! → {"wish":"forget","last_s":600}
+//! → {"command":"forget","last_s":600}
 //! ← {"ok":true,"message":"…"}   or   {"ok":false,"message":"…"}
 //! ```
-//! Wishes: `pause`, `resume`, `forget` (with `last_s`), `checkpoint`, `stop`, and `status`, whose answer has the fields of
-//! [`describe`] beside `ok`. Each of at most [`MOST_CALLERS`] callers has a thread, so that none waits for another; a line is
+//! Commands: `pause`, `resume`, `forget` (with `last_s`), `checkpoint`, `stop`, and `status`, whose answer has the fields that
+//! `docs/API.md` lists, and `data`, beside `ok`. Each of at most [`MOST_CALLERS`] callers has a thread, so that none waits for another; a line is
 //! at most 4 KiB and may take 2 s.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -20,8 +20,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::status::{Requests, Status, Wish};
-use crate::device::clock::{Clock, SystemClock};
+use super::requests::{Command, Requests};
+use super::status::Status;
 use crate::storage::make_private;
 use crate::{Error, Result};
 
@@ -29,19 +29,21 @@ use crate::{Error, Result};
 pub const NAME: &str = "control.sock";
 
 const LONGEST_LINE: u64 = 4096;
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Callers at a time.
 const MOST_CALLERS: usize = 64;
 
 /// How long the recording may take to do what was asked: a `forget` rewrites files and waits for learning.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(300);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A line from a caller.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
-    wish: String,
+    /// Recordings of older versions know only `wish`, and a pause must reach them, too: so it is sent by that name.
+    #[serde(rename = "wish", alias = "command")]
+    command: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_s: Option<f64>,
 }
@@ -122,8 +124,8 @@ fn admit(
 }
 
 fn serve(mut stream: UnixStream, status: &Status, requests: &Requests) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(&stream).take(LONGEST_LINE).read_line(&mut line)?;
     let answer = answer(&line, status, requests);
@@ -131,88 +133,56 @@ fn serve(mut stream: UnixStream, status: &Status, requests: &Requests) -> io::Re
 }
 
 fn answer(line: &str, status: &Status, requests: &Requests) -> Value {
-    let outcome = parse(line).and_then(|wish| match wish {
+    let outcome = parse(line).and_then(|command| match command {
         None => {
             let mut description = describe(status);
             description["ok"] = json!(true);
             Ok(description)
         }
-        Some(wish) => requests
-            .ask(wish, "socket", ANSWER_PATIENCE)
+        Some(command) => requests
+            .ask(command, "socket", ANSWER_TIMEOUT)
             .map(|message| json!({ "ok": true, "message": message })),
     });
     outcome.unwrap_or_else(|error| json!({ "ok": false, "message": error.to_string() }))
 }
 
-/// The wish of a line; none for `status`.
-fn parse(line: &str) -> Result<Option<Wish>> {
+/// The command of a line; none for `status`.
+fn parse(line: &str) -> Result<Option<Command>> {
     let asked: Asked = serde_json::from_str(line).map_err(|error| {
-        Error::input(format!("a request is one line such as {{\"wish\":\"status\"}}: {error}"))
+        Error::input(format!("a request is one line such as {{\"command\":\"status\"}}: {error}"))
     })?;
-    Ok(Some(match (asked.wish.as_str(), asked.last_s) {
+    Ok(Some(match (asked.command.as_str(), asked.last_s) {
         ("status", None) => return Ok(None),
-        ("pause", None) => Wish::Pause,
-        ("resume", None) => Wish::Resume,
-        ("checkpoint", None) => Wish::Checkpoint,
-        ("stop", None) => Wish::Stop,
-        ("forget", Some(last)) => Wish::Forget(
+        ("pause", None) => Command::Pause,
+        ("resume", None) => Command::Resume,
+        ("checkpoint", None) => Command::Checkpoint,
+        ("stop", None) => Command::Stop,
+        ("forget", Some(last)) => Command::Forget(
             Duration::try_from_secs_f64(last)
                 .map_err(|_| Error::input("last_s must be a number of seconds, not negative"))?,
         ),
         ("forget", None) => return Err(Error::input("forget needs last_s, a number of seconds")),
         (other, _) => {
             return Err(Error::input(format!(
-                "{other} is no wish: say pause, resume, forget with last_s, checkpoint, stop or status"
+                "{other} is no command: say pause, resume, forget with last_s, checkpoint, stop or status"
             )));
         }
     }))
 }
 
-/// How a recording goes, as `status` answers it.
-pub fn describe(status: &Status) -> Value {
-    let clock = SystemClock::new().now().mono_ns;
-    status.look(|now| {
-        let running = now.started.as_ref().map(|start| clock.saturating_sub(start.mono_ns));
-        json!({
-            "device": now.device,
-            "data": now.data,
-            "running_s": running.map(|running| Duration::from_nanos(running).as_secs_f64()),
-            "progress": now.progress,
-            "period_s": now.period_s,
-            "source": now.feed.description,
-            "camera_present": now.feed.present,
-            "paused": now.paused,
-            "frames": now.frames,
-            "newest_frame": now.newest.as_ref().map(|seen| seen.record.frame),
-            "category": now.newest.as_ref().map(|seen| seen.record.category),
-            "updates": now.updates,
-            "skipped_updates": now.skipped_updates,
-            "learning": now.learning_since.is_some(),
-            "categories": now.categories,
-            "founded": now.founded,
-            "stride": now.stride,
-            "collapsed": now.collapsed,
-            "durable_seq": now.durable_seq,
-            "disk_trouble": now.disk_trouble.as_ref().map(|trouble| &trouble.what),
-            "disk_trouble_s": now.disk_trouble.as_ref().map(|trouble| trouble.since.elapsed().as_secs()),
-            "camera_frames": now.feed.frames,
-            "camera_missed": now.feed.missed,
-            "camera_corrupt": now.feed.corrupt,
-            "camera_rate": now.feed.rate,
-            "disk": now.disk,
-            "free_bytes": now.health.free_bytes,
-            "resident_bytes": now.health.resident_bytes,
-            "celsius": now.health.celsius,
-            "watts": now.health.watts,
-        })
-    })
+/// How a recording goes: [`Snapshot::to_json`](super::status::Snapshot::to_json), and where it lies.
+fn describe(status: &Status) -> Value {
+    let snapshot = status.look(|now| now.without_history());
+    let mut value = snapshot.to_json();
+    value["data"] = json!(snapshot.data);
+    value
 }
 
 /// Asks the recording that runs on this data folder.
 ///
 /// # Errors
 /// If none runs, or it refuses; its own words are passed on.
-pub fn ask(data: &Path, wish: &str, last: Option<Duration>) -> Result<Value> {
+pub fn ask(data: &Path, command: &str, last: Option<Duration>) -> Result<Value> {
     let path = data.join(NAME);
     let fault = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::input(format!(
@@ -223,8 +193,8 @@ pub fn ask(data: &Path, wish: &str, last: Option<Duration>) -> Result<Value> {
         _ => Error::io(&path, error),
     };
     let mut stream = UnixStream::connect(&path).map_err(fault)?;
-    stream.set_read_timeout(Some(ANSWER_PATIENCE + PATIENCE)).map_err(fault)?;
-    let asked = Asked { wish: wish.to_owned(), last_s: last.map(|last| last.as_secs_f64()) };
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT + TIMEOUT)).map_err(fault)?;
+    let asked = Asked { command: command.to_owned(), last_s: last.map(|last| last.as_secs_f64()) };
     let asked = serde_json::to_string(&asked).map_err(|error| Error::input(error.to_string()))?;
     writeln!(stream, "{asked}").map_err(fault)?;
     let mut line = String::new();
@@ -242,11 +212,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_read_and_nonsense_is_answered() {
-        let wish = |line: &str| parse(line).unwrap();
-        assert_eq!(wish(r#"{"wish":"pause"}"#), Some(Wish::Pause));
-        assert_eq!(wish(r#"{"wish":"forget","last_s":90}"#), Some(Wish::Forget(Duration::from_secs(90))));
-        assert_eq!(wish(r#"{"wish":"status"}"#), None);
+    fn commands_are_read_and_nonsense_is_answered() {
+        let command = |line: &str| parse(line).unwrap();
+        assert_eq!(command(r#"{"wish":"pause"}"#), Some(Command::Pause));
+        assert_eq!(
+            command(r#"{"wish":"forget","last_s":90}"#),
+            Some(Command::Forget(Duration::from_secs(90)))
+        );
+        assert_eq!(command(r#"{"wish":"status"}"#), None);
+        assert_eq!(command(r#"{"command":"resume"}"#), Some(Command::Resume));
         for line in [
             "",
             "pause",
@@ -269,7 +243,7 @@ mod tests {
         let socket = ControlSocket::open(folder.path(), status, requests).unwrap();
         let live = std::thread::spawn(move || {
             let request = waiting.recv().unwrap();
-            assert_eq!((request.wish, request.by), (Wish::Pause, "socket"));
+            assert_eq!((request.command, request.by), (Command::Pause, "socket"));
             request.answer.unwrap().send(Ok("paused".into())).unwrap();
         });
         assert_eq!(ask(folder.path(), "pause", None).unwrap()["message"], "paused");

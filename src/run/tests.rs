@@ -1,17 +1,19 @@
 //! The run as a whole, with stand-ins where the real thing would hide what is to be seen.
 
 mod faults;
+mod steps;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::checkpoint::{Keeper, LiveHeader, LivePart, decode, encode};
-use super::learning::{Learned, LearnerThread, Lesson, Publication, Student};
+use super::checkpoint::{CheckpointWriter, LiveHeader, LivePart, decode, encode};
+use super::learning::{Job, Learned, LearnerThread, Lesson, Publication, Student};
 use super::plan::RunPlan;
 use super::ring::Sample;
 use super::status::Status;
-use super::{Run, assembly};
+use super::{Session, learning, start};
 use crate::calibration::Calibrator;
 use crate::camera::Options;
 use crate::config::{EncoderKind, Preset, Settings};
@@ -58,6 +60,32 @@ fn plan(data: &std::path::Path, settings: Settings) -> RunPlan {
 /// Frames of the run.
 const FRAMES: u64 = 60;
 
+/// The same tensors with another padding are another network: that must not go by unseen.
+#[test]
+fn weights_of_another_network_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = plan(&folder.path().join("first"), small_settings());
+    (first.frames, first.realtime) = (Some(2), false);
+    Session::open(&first).unwrap().run().unwrap();
+    let checkpoints = std::fs::read_dir(first.data.join("checkpoints")).unwrap();
+    let weights = checkpoints.map(|entry| entry.unwrap().path()).next().unwrap();
+
+    let other = Settings { padding: crate::encoder::Padding::Symmetric, ..small_settings() };
+    assert_ne!(other.padding, small_settings().padding);
+    let epsilon = Settings { norm_epsilon: 0.125, ..small_settings() };
+    for settings in [other, epsilon] {
+        let mut second = plan(&folder.path().join("second"), settings.clone());
+        second.model = Some(weights.clone());
+        let gone_on = RunPlan { settings, ..first.clone() };
+        for plan in [second, gone_on] {
+            let error = Session::open(&plan).map(|_| ()).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains("its weights are of"), "{error}");
+        }
+    }
+    Session::open(&first).unwrap();
+}
+
 /// A learner that does not come to an end before the live path has gone on by twenty frames.
 struct Slow {
     state: LearnerState,
@@ -67,9 +95,9 @@ struct Slow {
 impl Student for Slow {
     fn learn(&mut self, _: &Lesson) -> Result<Learned> {
         let frames = || self.status.look(|now| now.frames);
-        let (before, patience) = (frames(), Instant::now());
+        let (before, since) = (frames(), Instant::now());
         while frames() < (before + 20).min(FRAMES) {
-            if patience.elapsed() > Duration::from_secs(120) {
+            if since.elapsed() > Duration::from_secs(120) {
                 return Err(Error::Device("the live path waits for the learner".into()));
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -91,23 +119,64 @@ fn a_slow_learner_never_delays_a_frame() {
     let folder = tempfile::tempdir().unwrap();
     let mut plan = plan(folder.path(), small_settings());
     plan.frames = Some(FRAMES);
-    let mut run = Run::open(&plan).unwrap();
-    let student = Slow { state: assembly::untaught(&plan).unwrap(), status: Arc::clone(&run.status) };
-    let keeper = Keeper {
-        store: run.recording.store.clone(),
-        recorder: run.recording.recorder.clone(),
+    let mut session = Session::open(&plan).unwrap();
+    let student = Slow { state: start::fresh(&plan).unwrap(), status: Arc::clone(&session.status) };
+    let checkpoints = CheckpointWriter {
+        store: session.store.clone(),
+        recorder: session.journal.recorder.clone(),
         settings: String::new(),
         card: String::new(),
     };
-    run.recording.learner = LearnerThread::start(Box::new(student), keeper).unwrap();
-    let status = Arc::clone(&run.status);
-    let ended = run.run().unwrap();
+    session.learner =
+        LearnerThread::start(Box::new(student), checkpoints, learning::pool(1).unwrap()).unwrap();
+    let status = Arc::clone(&session.status);
+    let ended = session.run().unwrap();
     assert_eq!(ended.frames, FRAMES);
     // About three lessons fit in; each ended because the live path had gone on, not because it gave up.
     assert!((2..=4).contains(&ended.skipped), "{}", ended.skipped);
     // No frame was left out: the camera's numbers of the samples follow each other.
     let frames: Vec<u64> = status.look(|now| now.ribbon.iter().map(|moment| moment.frame).collect());
     assert_eq!(frames, (0..FRAMES).collect::<Vec<_>>());
+}
+
+/// A learner that says how many threads it may use.
+struct Counting(LearnerState, Arc<AtomicUsize>);
+
+impl Student for Counting {
+    fn learn(&mut self, _: &Lesson) -> Result<Learned> {
+        self.1.store(rayon::current_num_threads(), Ordering::Relaxed);
+        Err(Error::Device("this learner learns nothing".into()))
+    }
+
+    fn state(&self) -> &LearnerState {
+        &self.0
+    }
+
+    fn restore(&mut self, _: LearnerState) -> Result<Publication> {
+        Err(Error::Device("never asked".into()))
+    }
+}
+
+#[test]
+fn learning_uses_as_many_threads_as_it_was_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), small_settings());
+    let session = Session::open(&plan).unwrap();
+    for threads in [1, 3] {
+        let seen = Arc::new(AtomicUsize::new(0));
+        let student = Counting(start::fresh(&plan).unwrap(), Arc::clone(&seen));
+        let checkpoints = CheckpointWriter {
+            store: session.store.clone(),
+            recorder: session.journal.recorder.clone(),
+            settings: String::new(),
+            card: String::new(),
+        };
+        let pool = learning::pool(threads).unwrap();
+        let mut learner = LearnerThread::start(Box::new(student), checkpoints, pool).unwrap();
+        learner.give(Job::Learn(Lesson { samples: Vec::new(), stride: 1, beta: None })).unwrap();
+        assert!(learner.wait(Duration::from_secs(60)).unwrap().is_some());
+        assert_eq!(seen.load(Ordering::Relaxed), threads);
+    }
 }
 
 /// A learner whose every update is thrown away.
@@ -151,16 +220,17 @@ fn an_update_that_is_thrown_away_is_an_event_and_the_live_path_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let mut plan = plan(folder.path(), small_settings());
     (plan.frames, plan.realtime) = (Some(12), false);
-    let mut run = Run::open(&plan).unwrap();
-    let keeper = Keeper {
-        store: run.recording.store.clone(),
-        recorder: run.recording.recorder.clone(),
+    let mut session = Session::open(&plan).unwrap();
+    let checkpoints = CheckpointWriter {
+        store: session.store.clone(),
+        recorder: session.journal.recorder.clone(),
         settings: String::new(),
         card: String::new(),
     };
-    let student = Unlucky(assembly::untaught(&plan).unwrap());
-    run.recording.learner = LearnerThread::start(Box::new(student), keeper).unwrap();
-    let ended = run.run().unwrap();
+    let student = Unlucky(start::fresh(&plan).unwrap());
+    session.learner =
+        LearnerThread::start(Box::new(student), checkpoints, learning::pool(1).unwrap()).unwrap();
+    let ended = session.run().unwrap();
     assert_eq!((ended.frames, ended.updates, ended.skipped), (12, 0, 3));
     let reader = Reader::open(Arc::new(OsFilesystem), &folder.path().join("trace")).unwrap();
     let skipped = reader.filter_map(|entry| match entry.unwrap().record {
@@ -176,7 +246,7 @@ fn checkpoint_bytes() -> (Vec<u8>, crate::encoder::Plan) {
     let settings = small_settings();
     let network = settings.plan().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let learner = assembly::untaught(&plan(folder.path(), settings.clone())).unwrap();
+    let learner = start::fresh(&plan(folder.path(), settings.clone())).unwrap();
     let mut memory = LiveMemory::new(settings.slots, network.features).unwrap();
     let embedding = vec![0.5; network.features];
     memory.observe(&embedding, &settings.control(), &settings.rules()).unwrap();

@@ -1,6 +1,6 @@
 //! Pictures of categories on the disk: only with `--keep-thumbnails`.
 //!
-//! `thumbnails/category-NUMBER-BOOT-SECONDS.png` in the data folder: the picture that founded a category, 64×64 pixels,
+//! `thumbnails/category-NUMBER-BOOT-SECONDS.png` in the data folder: the picture that created a category, 64×64 pixels,
 //! with the boot and the monotonic second of it in the name, by which `forget` finds those that it must remove. At most
 //! [`MOST`] are kept; later categories get none.
 
@@ -37,7 +37,7 @@ impl Thumbnails {
         Ok(Self { dir, width, height, kept })
     }
 
-    /// Keeps the picture that founded a category. A failure is logged: the recording is worth more.
+    /// Keeps the picture that created a category. A failure is logged: the recording is worth more.
     pub fn keep(&mut self, category: u64, at: Stamp, rgb: &[u8]) {
         if self.kept >= MOST {
             return;

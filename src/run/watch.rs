@@ -5,23 +5,25 @@ use std::time::Instant;
 
 use super::checkpoint;
 use super::feed::Feed;
+use super::journal::Event;
 use super::liveness::Health;
-use super::recording::{END_PATIENCE, Recording};
+use super::saving::END_TIMEOUT;
+use super::session::Session;
 use crate::camera::Life;
 use crate::storage::Faulty;
-use crate::trace::{self, Record};
-use crate::{Error, Result, words};
+use crate::trace;
+use crate::{Error, Result};
 
 /// Frames in a row whose embedding is not finite, before the weights that make them are given up.
 const MOST_NOT_FINITE: u32 = 10;
 
-impl Recording {
+impl Session {
     /// Feeds the watchdog while pictures come, or are known not to.
     ///
     /// # Errors
     /// If a thread has ended that the recording cannot do without.
     pub(super) fn watch_threads(&mut self) -> Result<()> {
-        if self.recorder.has_died() {
+        if self.journal.recorder.has_died() {
             return Err(Error::Device(
                 "the thread that writes the trace has ended by a fault of the program: nothing would be recorded any more"
                     .into(),
@@ -36,11 +38,11 @@ impl Recording {
                 ));
             }
         }
-        let excused = self.counts.paused_since.is_some()
-            || self.counts.camera_away_since.is_some()
-            || matches!(self.feed, Feed::Recording(_));
+        let excused = self.is_paused()
+            || self.state.camera_away_since.is_some()
+            || matches!(self.feed, Feed::Playback(_));
         match self.liveness.judge(self.feed.counters(), excused, Instant::now()) {
-            Health::Alive => self.manager.alive(),
+            Health::Alive => self.journal.alive(),
             Health::Doubtful => {}
             Health::Gone => {
                 return Err(Error::Device(
@@ -62,48 +64,32 @@ impl Recording {
 
     /// Tells everybody when the disk gets into trouble or out of it.
     pub(super) fn watch_disk(&mut self) {
-        let trouble = self.recorder.trouble().or_else(|| self.counts.checkpoint_trouble.clone());
+        let trouble = self.journal.recorder.trouble().or_else(|| self.state.checkpoint_trouble.clone());
         if self.status.look(|now| now.disk_trouble == trouble) {
             return;
         }
-        self.status.change(|now| now.disk_trouble = trouble);
-        self.tell_manager();
-    }
-
-    /// The line that the service manager shows.
-    pub(super) fn tell_manager(&self) {
-        let trouble = self.status.look(|now| now.disk_trouble.clone());
-        let trouble = trouble.map_or_else(String::new, |trouble| {
-            format!("disk trouble for {} s: {}; ", trouble.since.elapsed().as_secs(), trouble.what)
-        });
-        let paused = if self.counts.paused_since.is_some() { "paused; " } else { "" };
-        self.manager.status(&format!(
-            "{trouble}{paused}{}, {}, {}",
-            words::frames(self.counts.frames),
-            words::categories(self.live.categories() as u64),
-            words::updates(self.counts.updates)
-        ));
+        self.journal.tell(Event::Disk(trouble));
     }
 
     /// A frame of which nothing can be said. That is not the picture's fault: after a few in a row the state is given up that
     /// the embeddings come from.
     pub(super) fn note_not_finite(&mut self, error: &Error) -> Result<()> {
-        self.counts.corrupt += 1;
-        self.counts.not_finite += 1;
-        if self.counts.not_finite == 1 {
+        self.state.corrupt += 1;
+        self.state.not_finite += 1;
+        if self.state.not_finite == 1 {
             log::warn!("frame {}: {error}; more in a row are only counted", self.next_frame);
         }
-        if self.counts.not_finite < MOST_NOT_FINITE {
+        if self.state.not_finite < MOST_NOT_FINITE {
             return Ok(());
         }
-        self.counts.not_finite = 0;
+        self.state.not_finite = 0;
         self.go_back_further(error)
     }
 
     /// Puts the newest checkpoint aside, which led here, and goes on from the one before it, or from the beginning.
     fn go_back_further(&mut self, error: &Error) -> Result<()> {
-        self.settle(END_PATIENCE);
-        let settings = &self.origin.settings;
+        self.settle(END_TIMEOUT);
+        let settings = &self.plan.settings;
         let newest = checkpoint::newest(&self.store, Faulty::Leave, &settings.plan()?, settings.slots)?;
         let Some((newest, _)) = newest else {
             return Err(Error::Device(format!(
@@ -119,7 +105,7 @@ impl Recording {
             "{MOST_NOT_FINITE} frames in a row: {error}; checkpoint {} is put aside, going on from {restored}",
             newest.number
         );
-        self.recorder.record(Record::Checkpoint(trace::Checkpoint {
+        self.journal.tell(Event::Checkpoint(trace::Checkpoint {
             frame: self.next_frame.saturating_sub(1),
             file: name,
             bytes: 0,

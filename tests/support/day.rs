@@ -188,6 +188,7 @@ impl<'a> Writing<'a> {
             share: (!created).then_some(sure * 0.9),
             runners_up: vec![RunnerUp { category: other, share: 0.05, similarity: 0.4 }],
             captured_ns,
+            source_ns: None,
             camera_sequence: Some(self.frame * 120 + u64::from(self.frame % 50 == 7)),
             latency_ms: Some(100.0),
             truth: None,

@@ -15,26 +15,26 @@ use std::sync::Arc;
 use self::terminal::Watcher;
 use crate::Result;
 use crate::dashboard::{Page, Server};
-use crate::run::Run;
+use crate::run::Session;
 
 pub(super) use self::arguments::{DEFAULT_DATA, RunArgs};
 
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
     let plan = plan::plan(args)?;
-    let run = Run::open(&plan)?;
+    let session = Session::open(&plan)?;
     log::info!("recording into {}; `oupn-edge status --data {0}` shows how it goes", plan.data.display());
     let page = args.listen.map(|listen| Page {
         listen,
         token_file: args.token_file.clone(),
         host_names: args.host_names.clone(),
     });
-    let page = page.map(|page| Server::start(&page, Arc::clone(&run.status), run.requests.clone()));
+    let page = page.map(|page| Server::start(&page, Arc::clone(&session.status), session.requests.clone()));
     let page = page.transpose()?;
     if let Some(page) = &page {
         log::info!("the live page is at {}", page.whereabouts(std::io::stderr().is_terminal()));
     }
-    let watcher = Watcher::start(Arc::clone(&run.status))?;
-    let ended = run.run();
+    let watcher = Watcher::start(Arc::clone(&session.status))?;
+    let ended = session.run();
     drop(page);
     drop(watcher);
     let ended = ended?;

@@ -99,7 +99,7 @@ fn describe(now: &Snapshot) -> String {
     let what = if record.created { "new category" } else { "category" };
     let learning = if now.learning_since.is_some() { " · learning" } else { "" };
     let loss =
-        now.lessons.back().map(|lesson| format!(" (loss {:.2})", lesson.losses.total)).unwrap_or_default();
+        now.curves.back().map(|update| format!(" (loss {:.2})", update.losses.total)).unwrap_or_default();
     format!(
         "frame {} → {what} {} · {} · {}{loss}{learning}",
         record.frame,
@@ -113,23 +113,23 @@ fn describe(now: &Snapshot) -> String {
 fn log_updates(status: &Status, known: u64) -> u64 {
     let (updates, fresh, created, progress) = status.look(|now| {
         let fresh =
-            usize::try_from(now.updates.saturating_sub(known)).unwrap_or(usize::MAX).min(now.lessons.len());
+            usize::try_from(now.updates.saturating_sub(known)).unwrap_or(usize::MAX).min(now.curves.len());
         (
             now.updates,
-            now.lessons.range(now.lessons.len() - fresh..).cloned().collect::<Vec<_>>(),
-            now.founded,
+            now.curves.range(now.curves.len() - fresh..).cloned().collect::<Vec<_>>(),
+            now.created,
             now.progress,
         )
     });
     let done = progress.map(|share| format!("; {:.0} % done", 100.0 * share)).unwrap_or_default();
-    for lesson in fresh {
+    for update in fresh {
         log::info!(
             "update {} at frame {}: loss {:.3}, {} ({created} created so far), {:.1} s{done}",
-            lesson.update,
-            lesson.frame,
-            lesson.losses.total,
-            words::categories(u64::from(lesson.categories)),
-            lesson.seconds
+            update.update,
+            update.frame,
+            update.losses.total,
+            words::categories(u64::from(update.categories)),
+            update.seconds
         );
     }
     updates

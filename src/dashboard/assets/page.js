@@ -170,7 +170,7 @@ function drawTiles() {
   const left = (health.free_bytes / perFrame) * (now.period_s || 4);
   const tiles = [
     ["Frames", String(now.frames), `one every ${duration(now.period_s)}`],
-    ["Categories", String(now.categories), `${now.founded} founded`],
+    ["Categories", String(now.categories), `${now.created} created so far`],
     ["Camera", camera.present ? `${decimal(camera.rate, 1)} fps` : "absent", `${camera.missed} gaps, ${camera.corrupt} unreadable`, !camera.present],
     ["Latency", latency(), "95 % of frames"],
     ["Learning", String(now.updates), learningNote(), now.collapsed],
@@ -307,12 +307,12 @@ function drawCurves() {
 
 let busy = false;
 
-async function ask(wish, body) {
+async function ask(command, body) {
   busy = true;
   drawHead();
   say("…");
   try {
-    const answer = await fetch(`api/${wish}`, {
+    const answer = await fetch(`api/${command}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),

@@ -11,12 +11,12 @@ use super::{plan, small_settings};
 use crate::camera::{Capture, Counters, Frame, Kind, Next, Source};
 use crate::device::clock::{Clock, Stamp, SystemClock};
 use crate::device::service::ServiceManager;
-use crate::run::Run;
+use crate::run::Session;
 use crate::run::checkpoint::{self, LivePart, Restored, encode};
 use crate::run::feed::Feed;
 use crate::run::liveness::Liveness;
 use crate::run::plan::RunPlan;
-use crate::run::status::Wish;
+use crate::run::requests::Command;
 use crate::storage::{CheckpointStore, Faulty, Keep, Mark, OsFilesystem, Simulated};
 use crate::trace::{Place, Reader, Record, Recorder, StopReason, TraceSettings, TraceWriter};
 use crate::{Error, Result};
@@ -78,12 +78,12 @@ impl Source for Breaking {
     }
 }
 
-fn with_camera(plan: &RunPlan, how: Breakage) -> Run {
-    let mut run = Run::open(plan).unwrap();
+fn with_camera(plan: &RunPlan, how: Breakage) -> Session {
+    let mut session = Session::open(plan).unwrap();
     let reopen = || Err(Error::Device("not there".to_owned()));
     let source = Box::new(Breaking { frames: 0, how });
-    run.recording.feed = Feed::Camera(Capture::with(source, Box::new(reopen)).unwrap());
-    run
+    session.feed = Feed::Camera(Capture::with(source, Box::new(reopen)).unwrap());
+    session
 }
 
 /// Why the last start ended, according to the trace.
@@ -99,8 +99,8 @@ fn last_word(data: &Path) -> (StopReason, String) {
 #[test]
 fn a_capture_thread_that_dies_ends_the_run() {
     let folder = tempfile::tempdir().unwrap();
-    let run = with_camera(&plan(folder.path(), small_settings()), Breakage::Panics);
-    let error = run.run().unwrap_err();
+    let session = with_camera(&plan(folder.path(), small_settings()), Breakage::Panics);
+    let error = session.run().unwrap_err();
     assert_eq!(error.exit_code(), 1);
     assert!(error.to_string().contains("camera's thread"), "{error}");
     let (reason, detail) = last_word(folder.path());
@@ -112,13 +112,14 @@ fn a_capture_thread_that_dies_ends_the_run() {
 fn a_capture_thread_that_hangs_starves_the_watchdog_and_ends_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let released = Arc::new(AtomicBool::new(false));
-    let mut run = with_camera(&plan(folder.path(), small_settings()), Breakage::Hangs(Arc::clone(&released)));
+    let mut session =
+        with_camera(&plan(folder.path(), small_settings()), Breakage::Hangs(Arc::clone(&released)));
     let address = folder.path().join("notify");
     let manager = UnixDatagram::bind(&address).unwrap();
-    run.recording.manager =
+    session.journal.manager =
         ServiceManager::connect(address.as_os_str().as_bytes(), Some(Duration::from_secs(1))).unwrap();
     // Fed only when a picture has come since the last time.
-    run.recording.liveness = Liveness::with_patience(Duration::ZERO, Duration::from_secs(2), Instant::now());
+    session.liveness = Liveness::with_timeouts(Duration::ZERO, Duration::from_secs(2), Instant::now());
     // The manager's queue is short: somebody has to read it.
     let heard = std::thread::spawn(move || {
         manager.set_read_timeout(Some(LONG)).unwrap();
@@ -133,7 +134,7 @@ fn a_capture_thread_that_hangs_starves_the_watchdog_and_ends_the_run() {
             }
         }
     });
-    let error = run.run().map(|_| ()).unwrap_err();
+    let error = session.run().map(|_| ()).unwrap_err();
     released.store(true, Ordering::Release);
     assert_eq!(error.exit_code(), 1);
     assert!(error.to_string().contains("brought nothing"), "{error}");
@@ -179,10 +180,10 @@ fn dead_recorder() -> (TraceWriter, Recorder) {
 #[test]
 fn a_trace_thread_that_dies_ends_the_run() {
     let folder = tempfile::tempdir().unwrap();
-    let mut run = Run::open(&plan(folder.path(), small_settings())).unwrap();
+    let mut session = Session::open(&plan(folder.path(), small_settings())).unwrap();
     let (_writer, recorder) = dead_recorder();
-    run.recording.recorder = recorder;
-    let error = run.run().map(|_| ()).unwrap_err();
+    session.journal.recorder = recorder;
+    let error = session.run().map(|_| ()).unwrap_err();
     assert_eq!(error.exit_code(), 1);
     assert!(error.to_string().contains("writes the trace"), "{error}");
 }
@@ -199,7 +200,7 @@ fn a_trace_thread_that_dies_is_told_to_those_who_wait() {
 
 fn recorded(plan: &RunPlan, frames: u64) {
     let plan = RunPlan { frames: Some(frames), realtime: false, ..plan.clone() };
-    Run::open(&plan).unwrap().run().unwrap();
+    Session::open(&plan).unwrap().run().unwrap();
 }
 
 fn store(data: &Path) -> CheckpointStore {
@@ -233,7 +234,7 @@ fn weights_that_give_no_numbers_are_given_up_for_older_ones() {
     save_changed(&plan, |_, learner| learner.parameters.values.iter_mut().for_each(|value| *value = 3e38));
     let before = store(&plan.data).list().unwrap().len();
     let plan_of_more = RunPlan { frames: Some(8), realtime: false, ..plan.clone() };
-    let ended = Run::open(&plan_of_more).unwrap().run().unwrap();
+    let ended = Session::open(&plan_of_more).unwrap().run().unwrap();
     assert_eq!(ended.frames, 8, "frames are seen again");
     assert_eq!(ended.corrupt, 10, "no more were lost than it takes to be sure");
     assert!(
@@ -256,7 +257,7 @@ fn weights_that_give_no_numbers_end_the_run_if_there_are_no_older_ones() {
     let mut plan = plan(&folder.path().join("data"), small_settings());
     plan.model = Some(store(&source.data).list().unwrap()[0].path.clone());
     (plan.frames, plan.realtime) = (Some(40), false);
-    let error = Run::open(&plan).unwrap().run().map(|_| ()).unwrap_err();
+    let error = Session::open(&plan).unwrap().run().map(|_| ()).unwrap_err();
     assert_eq!(error.exit_code(), 1);
     assert!(error.to_string().contains("no checkpoint to go back to"), "{error}");
 }
@@ -290,25 +291,25 @@ fn a_forget_that_is_cut_short_brings_nothing_back() {
     recorded(&plan, 8);
     recorded(&plan, 8);
     // As far as the process got: the records are gone, a checkpoint of now is not there yet.
-    let open = Run::open(&RunPlan { realtime: false, ..plan.clone() }).unwrap();
+    let open = Session::open(&RunPlan { realtime: false, ..plan.clone() }).unwrap();
     let place = Place {
-        frame: open.recording.next_frame,
-        category: open.recording.live.memory.next_id(),
-        sequence: open.recording.feed.next_sequence(),
+        frame: open.next_frame,
+        category: open.live.memory.next_id(),
+        sequence: open.feed.next_sequence(),
     };
     assert_eq!(place.frame, 16);
-    let forget = open.recording.recorder.begin_forget_at(Duration::from_secs(3600), place).unwrap().unwrap();
+    let forget = open.journal.recorder.begin_forget_at(Duration::from_secs(3600), place).unwrap().unwrap();
     store(&plan.data).remove_from(forget.from_seq).unwrap();
-    open.recording.recorder.remove_forgotten().unwrap();
+    open.journal.recorder.remove_forgotten().unwrap();
     drop(open);
     assert!(pending.exists() && store(&plan.data).list().unwrap().is_empty());
 
     for round in ["once", "twice"] {
-        let open = Run::open(&RunPlan { realtime: false, ..plan.clone() }).unwrap();
-        assert_eq!(open.recording.next_frame, place.frame, "{round}: numbers are not given twice");
-        assert_eq!(open.recording.live.memory.next_id(), place.category, "{round}");
+        let open = Session::open(&RunPlan { realtime: false, ..plan.clone() }).unwrap();
+        assert_eq!(open.next_frame, place.frame, "{round}: numbers are not given twice");
+        assert_eq!(open.live.memory.next_id(), place.category, "{round}");
         assert_eq!(
-            open.recording.feed.next_sequence(),
+            open.feed.next_sequence(),
             place.sequence,
             "{round}: what was forgotten is not seen again"
         );
@@ -320,18 +321,18 @@ fn a_forget_that_is_cut_short_brings_nothing_back() {
 }
 
 /// Asks for something while the run goes on, from its first frames on.
-fn ask_meanwhile(run: Run, wish: Wish) -> (Result<String>, Result<()>) {
-    let (requests, status) = (run.requests.clone(), Arc::clone(&run.status));
+fn ask_meanwhile(session: Session, command: Command) -> (Result<String>, Result<()>) {
+    let (requests, status) = (session.requests.clone(), Arc::clone(&session.status));
     let answer = Arc::new(Mutex::new(None));
     let told = Arc::clone(&answer);
     let asking = std::thread::spawn(move || {
         while status.look(|now| now.updates) < 1 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        *told.lock().unwrap() = Some(requests.ask(wish, "page", LONG));
-        requests.ask(Wish::Stop, "page", LONG).unwrap();
+        *told.lock().unwrap() = Some(requests.ask(command, "page", LONG));
+        requests.ask(Command::Stop, "page", LONG).unwrap();
     });
-    let ended = run.run().map(|_| ());
+    let ended = session.run().map(|_| ());
     asking.join().unwrap();
     let answer = answer.lock().unwrap().take().unwrap();
     (answer, ended)
@@ -341,14 +342,14 @@ fn ask_meanwhile(run: Run, wish: Wish) -> (Result<String>, Result<()>) {
 fn a_forget_ends_with_a_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(folder.path(), small_settings());
-    let run = Run::open(&plan).unwrap();
-    let status = Arc::clone(&run.status);
-    let (answer, ended) = ask_meanwhile(run, Wish::Forget(Duration::from_secs(3600)));
+    let session = Session::open(&plan).unwrap();
+    let status = Arc::clone(&session.status);
+    let (answer, ended) = ask_meanwhile(session, Command::Forget(Duration::from_secs(3600)));
     assert!(answer.unwrap().contains("its beginning"));
     ended.unwrap();
     assert!(!folder.path().join("trace/forget-pending.json").exists());
     assert!(
-        status.look(|now| now.lessons.len() as u64) < status.look(|now| now.updates),
+        status.look(|now| now.curves.len() as u64) < status.look(|now| now.updates),
         "old lessons are gone"
     );
     assert!(store(&plan.data).list().unwrap().len() >= 2, "one of the forget, one of the end");
@@ -358,11 +359,11 @@ fn a_forget_ends_with_a_checkpoint() {
 fn a_checkpoint_that_cannot_be_written_is_trouble_that_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(folder.path(), small_settings());
-    let run = Run::open(&plan).unwrap();
-    let status = Arc::clone(&run.status);
+    let session = Session::open(&plan).unwrap();
+    let status = Arc::clone(&session.status);
     std::fs::remove_dir_all(plan.data.join("checkpoints")).unwrap();
     std::fs::write(plan.data.join("checkpoints"), b"in the way").unwrap();
-    let (answer, ended) = ask_meanwhile(run, Wish::Checkpoint);
+    let (answer, ended) = ask_meanwhile(session, Command::Checkpoint);
     assert!(answer.unwrap_err().to_string().contains("no checkpoint could be written"));
     ended.unwrap();
     let trouble = status.look(|now| now.disk_trouble.clone()).unwrap();

@@ -22,10 +22,15 @@ impl Settings {
         Self::load_adjusted(preset, file, |settings| {
             settings.suit_a_device();
             if let Some(card) = card {
-                settings.suit_a_warm_start(card);
-                settings.adopt_card(card);
+                settings.start_from(card);
             }
         })
+    }
+
+    /// The same settings for a start from weights with this card: their network, and what keeps them from being unlearned.
+    pub fn start_from(&mut self, card: &ModelCard) {
+        self.suit_a_warm_start(card);
+        self.adopt_card(card);
     }
 
     /// Overlapping windows, running statistics that agree with the learner's from the first windows on, and a β that gets
@@ -92,5 +97,13 @@ mod tests {
             assert_eq!(settings.architecture(), card.encoder);
             assert_eq!(settings.image_height, card.input.size);
         }
+    }
+
+    /// The file that goes onto a device says what the program does anyway.
+    #[test]
+    fn the_file_of_the_device_is_the_programs_own_choice() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../firmware-config/oupn-edge.toml");
+        let settings = |file| Settings::for_device(None, file, None).unwrap();
+        assert_eq!(settings(Some(&file)), settings(None));
     }
 }

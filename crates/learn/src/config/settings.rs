@@ -25,7 +25,7 @@ pub enum EncoderKind {
     /// ResNet-12, 256 features.
     #[serde(rename = "resnet-12")]
     ResNet12,
-    /// Conv-4, 64 features.
+    /// Conv-4; with the paper's widths 64 features.
     #[serde(rename = "conv-4")]
     Conv4,
 }

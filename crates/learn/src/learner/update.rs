@@ -79,7 +79,7 @@ pub struct Update {
     pub times: Times,
 }
 
-/// Seconds of an update, by part.
+/// How long an update took, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
     /// The encoder's forward pass over all views.
@@ -253,14 +253,16 @@ impl Learner {
         self.draw_noise(frames);
         self.run_window(numbers, stride)?;
         lap(&mut times.memory);
+        if !self.losses.total.is_finite() {
+            // The backward pass would take as long as all before it, for a gradient that nobody uses.
+            let report = self.report(Some(Refusal::LossNotFinite), times);
+            return Ok(Update { gradient_norm: f64::NAN, ..report });
+        }
 
         let d_features = &self.d_features[..views * numbers];
         self.encoder.backward(&self.state.parameters, images, d_features, &mut self.gradients, None)?;
         lap(&mut times.backward);
 
-        if !self.losses.total.is_finite() {
-            return Ok(self.report(Some(Refusal::LossNotFinite), times));
-        }
         if self.state.adam.is_far_too_long(self.gradient_square()) {
             return Ok(self.report(Some(Refusal::GradientTooLong), times));
         }

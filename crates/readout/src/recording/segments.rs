@@ -13,7 +13,7 @@ use crate::trace::{Frame, Record};
 /// Frames further apart than this many usual intervals do not belong together.
 const BREAK: f64 = 2.5;
 
-/// What an interval is taken for when a recording has but one frame: the default of `--interval`.
+/// What an interval is taken for when a recording has but one frame: the default of `--period`.
 const ONE_FRAME: f64 = 4.0;
 
 /// Which segments are wanted.

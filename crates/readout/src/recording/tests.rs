@@ -44,6 +44,7 @@ fn frame(frame: u64, category: u64) -> Record {
         share: Some(1.0),
         runners_up: Vec::new(),
         captured_ns: None,
+        source_ns: None,
         camera_sequence: None,
         latency_ms: None,
         truth: None,
@@ -121,6 +122,24 @@ fn a_frame_is_when_its_picture_was_taken() {
     assert_eq!(seen[1].seconds, 9.75);
     assert_eq!(seen[1].at.mono_ns, 109_750_000_000);
     assert_eq!(seen[1].at.wall.unwrap().to_string(), "2033-05-18T03:33:29.75Z");
+}
+
+/// A source's clock may show what the machine's shows: the record says which one was meant.
+#[test]
+fn a_source_time_is_not_taken_for_the_machines() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |n: u64| {
+        let Record::Frame(seen) = frame(n, 1) else { unreachable!() };
+        Record::Frame(Frame {
+            source_ns: Some((1000 + 4 * n) * 1_000_000_000),
+            latency_ms: Some(0.0),
+            ..seen
+        })
+    };
+    let at = |n: u64| stamp(1, 1000 + n, 2_000_000_000, true);
+    write(folder.path(), [(at(0), start(0)), (at(0), of(0)), (at(1), of(1)), (at(2), of(2))]);
+    let (_, seen, _) = read(folder.path());
+    assert_eq!(seen.iter().map(|seen| seen.seconds).collect::<Vec<_>>(), [0.0, 0.0, 4.0, 8.0]);
 }
 
 #[test]

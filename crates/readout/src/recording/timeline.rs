@@ -95,15 +95,11 @@ impl Timeline {
 
     /// Takes a frame's own time; returns how much earlier than its record a camera took it.
     fn frame(&mut self, frame: &Frame, entry: &Entry) -> u64 {
-        let taken = frame.captured_ns;
-        let way = taken.and_then(|taken| match self.recorded {
-            Some(true) => None,
-            Some(false) => Some(entry.at.mono_ns.saturating_sub(taken)),
-            None => on_this_clock(frame, taken, entry.at.mono_ns),
-        });
-        let Some(taken) = taken.filter(|_| way.is_none()) else {
+        let now = entry.at.mono_ns;
+        let old = || guess_of_old_traces(frame, self.recorded, now);
+        let Some(taken) = frame.source_ns.or_else(old) else {
             self.on_clock = true;
-            return way.unwrap_or(0);
+            return frame.captured_ns.map_or(0, |taken| now.saturating_sub(taken));
         };
         if self.source.is_none() && std::mem::take(&mut self.on_clock) {
             self.base = self.reached;
@@ -118,15 +114,18 @@ impl Timeline {
     }
 }
 
-/// How long ago the picture was taken, if its time is that of the machine's clock and not of a recording.
-fn on_this_clock(frame: &Frame, taken: u64, now: u64) -> Option<u64> {
-    let way = now.checked_sub(taken)?;
-    let seconds = way as f64 / SECOND;
-    let same = match frame.latency_ms {
-        Some(latency) => (seconds - f64::from(latency) / 1e3).abs() < SAME_CLOCK,
-        None => seconds < LONGEST_WAY,
-    };
-    same.then_some(way)
+/// The source's time of a frame without `source_ns`. Older versions wrote both times as `captured_ns`, and the oldest did
+/// not say either whether the source was recorded: then a time that fits the machine's clock is taken for a camera's.
+fn guess_of_old_traces(frame: &Frame, recorded: Option<bool>, now: u64) -> Option<u64> {
+    let taken = frame.captured_ns?;
+    let on_this_clock = now.checked_sub(taken).is_some_and(|way| {
+        let seconds = way as f64 / SECOND;
+        match frame.latency_ms {
+            Some(latency) => (seconds - f64::from(latency) / 1e3).abs() < SAME_CLOCK,
+            None => seconds < LONGEST_WAY,
+        }
+    });
+    recorded.unwrap_or(!on_this_clock).then_some(taken)
 }
 
 /// What is known of the time between two boots.

@@ -8,6 +8,7 @@ mod decode;
 mod fit;
 mod format;
 mod huffman;
+mod shrink;
 #[cfg(test)]
 mod tests;
 mod yuv;
@@ -15,6 +16,7 @@ mod yuv;
 pub use self::decode::Layout;
 pub use self::fit::{Fit, LARGEST_SIDE};
 pub use self::format::PixelFormat;
+pub use self::shrink::shrink;
 
 pub(crate) use self::decode::picture;
 pub(crate) use self::yuv::{Planes, Range};

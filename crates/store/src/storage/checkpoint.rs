@@ -99,6 +99,11 @@ impl CheckpointStore {
         Ok(Self { fs, dir: dir.to_path_buf(), newer: Arc::default() })
     }
 
+    /// Whether there is a checkpoint in a folder, by the names alone. Nothing is changed.
+    pub fn is_used(fs: &dyn Filesystem, dir: &Path) -> bool {
+        fs.list(dir).is_ok_and(|names| names.iter().any(|name| Checkpoint::parse(dir, name).is_some()))
+    }
+
     /// Saves a checkpoint, durable on return, then removes those that are no longer to be kept.
     pub fn save(&self, mark: Mark, bytes: &[u8], keep: Keep) -> Result<Checkpoint> {
         let number = self.list()?.first().map_or(1, |newest| newest.number.saturating_add(1));

@@ -28,9 +28,12 @@ pub struct Frame {
     /// The next most similar categories, best first.
     #[serde(default)]
     pub runners_up: Vec<RunnerUp>,
-    /// When the camera took the picture, on the clock of `mono_ns`.
+    /// When a camera took the picture, on the clock of `mono_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured_ns: Option<u64>,
+    /// The picture's time in a recorded or built-in source, on that source's own clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_ns: Option<u64>,
     /// The camera's own number of the picture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub camera_sequence: Option<u64>,

@@ -45,6 +45,7 @@ pub(super) fn frame(frame: u64) -> Record {
         share: Some(0.5),
         runners_up: vec![RunnerUp { category: 3, share: 0.125, similarity: -0.5 }],
         captured_ns: Some(frame.wrapping_mul(1_000_000)),
+        source_ns: frame.is_multiple_of(2).then_some(frame),
         camera_sequence: None,
         latency_ms: None,
         truth: None,

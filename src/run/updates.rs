@@ -1,26 +1,24 @@
 //! The loop's side of learning: windows handed over when they are due, results taken up and recorded.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::journal::Event;
 use super::learning::{Job, Learned, Lesson, Report};
-use super::recording::Recording;
+use super::session::{Ending, Phase, Session};
 use crate::Error;
 use crate::learner::update::Refusal;
-use crate::trace::{self, DiskTrouble, Record, SkipReason};
+use crate::trace::{self, SkipReason};
 
 /// Below this spread of the embeddings they count as collapsed; 1 means that they point everywhere alike.
 const COLLAPSE_LIMIT: f32 = 0.02;
 
-impl Recording {
+impl Session {
     /// Gives the learner the next window if one is due and it is free.
-    pub(super) fn teach(&mut self) {
-        if self.counts.learner_gone.is_some() {
+    pub(super) fn start_update(&mut self) {
+        if !self.has_learner() || self.learner.busy_since().is_some() {
             return;
         }
-        if self.learner.busy_since().is_some() {
-            return;
-        }
-        let Some(due) = self.ring.due(self.pace.stride(), self.terms.companions) else { return };
+        let Some(due) = self.ring.due(self.pace.stride(), self.options.companions) else { return };
         if due.left_out > 0 {
             log::warn!(
                 "{} frames were too old to learn from: learning is too slow for the camera",
@@ -28,39 +26,35 @@ impl Recording {
             );
         }
         let stride = self.pace.stride();
-        let beta = std::mem::take(&mut self.counts.calibrated).then_some(self.live.control.beta);
+        let beta = std::mem::take(&mut self.state.calibrated).then_some(self.live.control.beta);
         if let Some(change) = self.pace.launched(due.late, due.left_out) {
-            self.recorder.record(Record::Stride(change));
+            self.journal.tell(Event::Stride(change));
         }
         let lesson = Lesson { samples: due.samples, stride, beta };
         match self.learner.give(Job::Learn(lesson)) {
             Ok(_) => {}
             Err(error) => return self.learner_is_gone(&error),
         }
-        let (since, stride) = (self.learner.busy_since(), self.pace.stride());
-        self.status.change(|now| {
-            now.learning_since = since;
-            now.stride = stride;
-        });
-        if !self.terms.realtime {
-            while self.learner.busy_since().is_some() && self.counts.learner_gone.is_none() {
-                self.manager.alive();
-                self.hear_learner(Duration::from_millis(200));
+        self.tell_learning();
+        if !self.options.realtime {
+            while self.learner.busy_since().is_some() && self.has_learner() {
+                self.journal.alive();
+                self.poll_learner(Duration::from_millis(200));
             }
         }
     }
 
     /// Remembers why; the loop ends the recording with it.
     pub(super) fn learner_is_gone(&mut self, error: &Error) {
-        self.counts.learner_gone.get_or_insert_with(|| error.to_string());
+        self.phase = Phase::Stopping(Ending::LearnerGone(error.to_string()));
     }
 
-    /// Takes what the learner has to say, waiting for the first word for up to `patience`.
-    pub(super) fn hear_learner(&mut self, patience: Duration) {
-        if self.counts.learner_gone.is_some() {
+    /// Takes what the learner has to say, waiting for the first word for up to `timeout`.
+    pub(super) fn poll_learner(&mut self, timeout: Duration) {
+        if !self.has_learner() {
             return;
         }
-        let mut heard = if patience.is_zero() { self.learner.report() } else { self.learner.wait(patience) };
+        let mut heard = if timeout.is_zero() { self.learner.report() } else { self.learner.wait(timeout) };
         loop {
             match heard {
                 Ok(None) => return,
@@ -74,7 +68,7 @@ impl Recording {
     fn take_report(&mut self, report: Report) {
         match report {
             Report::Learned(learned) => match *learned {
-                Ok(learned) => self.take_lesson(learned),
+                Ok(learned) => self.take_update(learned),
                 Err(error) => {
                     log::error!("learning failed: {error}");
                     self.skip(self.next_frame.saturating_sub(1), SkipReason::Failed, f32::NAN, f32::NAN);
@@ -89,28 +83,15 @@ impl Recording {
             }
             Report::Restored(Err(error)) => log::error!("the learner could not be taken back: {error}"),
         }
-        let since = self.learner.busy_since();
-        self.status.change(|now| now.learning_since = since);
+        self.tell_learning();
     }
 
-    fn note_checkpoint(&mut self, record: trace::Checkpoint) {
-        let since = self.counts.checkpoint_trouble.take().map_or_else(Instant::now, |before| before.since);
-        self.counts.checkpoint_trouble = record
-            .error
-            .as_ref()
-            .map(|error| DiskTrouble { what: format!("no checkpoint could be written: {error}"), since });
-        // A checkpoint that knows nothing of what was forgotten is there: from now on no restart can bring it back.
-        if record.error.is_none() && self.counts.forget_to_end {
-            match self.recorder.end_forget() {
-                Ok(()) => self.counts.forget_to_end = false,
-                Err(error) => log::warn!("{error}: the forget is ended with the next checkpoint"),
-            }
-        }
-        self.recorder.record(Record::Checkpoint(record));
+    fn tell_learning(&self) {
+        self.journal.tell(Event::Learning { since: self.learner.busy_since(), stride: self.pace.stride() });
     }
 
     #[allow(clippy::cast_possible_truncation)]
-    fn take_lesson(&mut self, learned: Learned) {
+    fn take_update(&mut self, learned: Learned) {
         let update = &learned.update;
         if let Some(refusal) = update.refused {
             log::warn!("update skipped: {refusal}");
@@ -122,8 +103,8 @@ impl Recording {
             let (loss, gradient) = (update.losses.total as f32, update.gradient_norm as f32);
             return self.skip(learned.last_frame, reason, loss, gradient);
         }
-        self.counts.updates += 1;
-        self.pace.took(learned.seconds, self.terms.period.as_secs_f64());
+        self.state.updates += 1;
+        self.pace.took(learned.seconds, self.options.period.as_secs_f64());
         let control = learned.publication.as_ref().map_or(self.live.control, |new| new.control);
         if let Some(publication) = learned.publication.clone() {
             // While β is still being calibrated, the live path's own is the newer one.
@@ -131,7 +112,7 @@ impl Recording {
             if let Err(error) = self.live.take_up(publication) {
                 log::error!("{error}");
             }
-            if self.counts.calibrated {
+            if self.state.calibrated {
                 self.live.control.beta = beta;
             }
         }
@@ -157,29 +138,22 @@ impl Recording {
             seconds: learned.seconds as f32,
         };
         self.watch_for_collapse(record.collapse);
-        self.recorder.record(Record::Update(record.clone()));
-        self.status.change(|now| now.note_lesson(record));
+        self.journal.tell(Event::Update(record));
     }
 
     fn skip(&mut self, frame: u64, reason: SkipReason, loss: f32, gradient_norm: f32) {
-        self.counts.skipped += 1;
-        let skipped = trace::UpdateSkipped { frame, reason, loss, gradient_norm };
-        self.recorder.record(Record::UpdateSkipped(skipped));
-        self.status.change(|now| now.skipped_updates += 1);
+        self.state.skipped += 1;
+        self.journal.tell(Event::Skipped(trace::UpdateSkipped { frame, reason, loss, gradient_norm }));
     }
 
     fn watch_for_collapse(&mut self, level: f32) {
         // A little more is asked for the way back, so that a level at the limit is one event and not many.
-        let limit = if self.counts.collapsed { COLLAPSE_LIMIT * 1.5 } else { COLLAPSE_LIMIT };
+        let limit = if self.state.collapsed { COLLAPSE_LIMIT * 1.5 } else { COLLAPSE_LIMIT };
         let collapsed = level < limit;
-        if collapsed == self.counts.collapsed {
+        if collapsed == self.state.collapsed {
             return;
         }
-        self.counts.collapsed = collapsed;
-        if collapsed {
-            log::warn!("all frames look alike to the encoder (spread {level:.3}): learning has collapsed");
-        }
-        self.recorder.record(Record::Collapse(trace::Collapse { collapsed, level, limit: COLLAPSE_LIMIT }));
-        self.status.change(|now| now.collapsed = collapsed);
+        self.state.collapsed = collapsed;
+        self.journal.tell(Event::Collapse(trace::Collapse { collapsed, level, limit: COLLAPSE_LIMIT }));
     }
 }

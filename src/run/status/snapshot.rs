@@ -1,0 +1,352 @@
+//! Everything that watchers can know, and how it is written as JSON: one object for the socket, the page and its news.
+//! `docs/API.md` lists the fields; keep both alike.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::histogram::Histogram;
+use crate::device::clock::{Clock, Stamp, SystemClock};
+use crate::frame::shrink;
+use crate::trace::{self, DiskLevel, DiskTrouble};
+
+/// Frames that the ribbon remembers: more than an hour at one every 4 s.
+pub const RIBBON: usize = 1024;
+
+/// Updates that the learning curves remember.
+pub const UPDATES: usize = 512;
+
+/// Side of a gallery picture in pixels.
+pub const THUMBNAIL: usize = 64;
+
+/// An RGB picture that only lives in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Pixels, row by row, red, green, blue.
+    pub rgb: Arc<[u8]>,
+    /// Its width.
+    pub width: usize,
+    /// Its height.
+    pub height: usize,
+}
+
+/// The newest frame and what was made of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Seen {
+    /// What the trace says of it.
+    #[serde(flatten)]
+    pub record: trace::Frame,
+    /// When.
+    #[serde(flatten)]
+    pub at: Stamp,
+    /// What the encoder saw.
+    #[serde(skip)]
+    pub picture: Picture,
+}
+
+/// One cell of the ribbon.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// The frame's number.
+    pub frame: u64,
+    /// When, on the monotonic clock.
+    pub mono_ns: u64,
+    /// Its category.
+    pub category: u64,
+    /// Whether it created it.
+    pub created: bool,
+    /// û.
+    pub u_hat: f32,
+}
+
+/// A category that lives in the memory.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// Its number.
+    pub category: u64,
+    /// Frames that were given to it since the start of the program.
+    pub frames: u64,
+    /// The last of them.
+    pub last_frame: u64,
+    /// The picture that created it, or the first one after a restart.
+    pub picture: Picture,
+}
+
+/// Where the frames come from, and how that goes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Feed {
+    /// In words: device, format, size, rate.
+    pub description: String,
+    /// Whether it delivers.
+    pub present: bool,
+    /// Pictures delivered.
+    pub frames: u64,
+    /// Pictures lost, by the camera's own numbers.
+    pub missed: u64,
+    /// Pictures that could not be decoded.
+    pub corrupt: u64,
+    /// Pictures a second over the last seconds.
+    pub rate: f32,
+}
+
+/// Everything that watchers can know.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Snapshot {
+    /// Rises with every change.
+    pub version: u64,
+    /// The device's name.
+    pub device: String,
+    /// Where the trace lies. Not for the page, which others may see.
+    #[serde(skip)]
+    pub data: std::path::PathBuf,
+    /// When this start of the program was.
+    pub started: Option<Stamp>,
+    /// The source of frames.
+    #[serde(rename = "camera")]
+    pub feed: Feed,
+    /// Seconds between two samples.
+    pub period_s: f64,
+    /// Whether nothing is looked at just now.
+    pub paused: bool,
+    /// Since when an update has been under way.
+    #[serde(rename = "learning_s", serialize_with = "seconds_since")]
+    pub learning_since: Option<Instant>,
+    /// The newest frame.
+    pub newest: Option<Seen>,
+    /// The share of the recording that is done, from 0 to 1, where its length is known.
+    pub progress: Option<f32>,
+    /// Frames seen since this start.
+    pub frames: u64,
+    /// Updates applied since this start.
+    pub updates: u64,
+    /// Updates thrown away since this start.
+    pub skipped_updates: u64,
+    /// Categories created over all restarts.
+    pub created: u64,
+    /// Categories that live in the memory.
+    pub categories: u64,
+    /// Frames from one update to the next, as of now.
+    pub stride: usize,
+    /// The last frames.
+    pub ribbon: VecDeque<Moment>,
+    /// The last updates.
+    #[serde(rename = "lessons", serialize_with = "curves")]
+    pub curves: VecDeque<trace::Update>,
+    /// The live categories that were seen since this start; never more than the memory has slots.
+    pub gallery: Vec<Known>,
+    /// The last look at the machine.
+    pub health: trace::Health,
+    /// The disk's room.
+    pub disk: Option<DiskLevel>,
+    /// What is wrong with the disk, if anything is.
+    #[serde(serialize_with = "trouble")]
+    pub disk_trouble: Option<DiskTrouble>,
+    /// Everything up to this number of the trace is on the disk.
+    pub durable_seq: u64,
+    /// From the picture to its category.
+    #[serde(skip)]
+    pub latency: Histogram,
+    /// Whether the embeddings have collapsed.
+    pub collapsed: bool,
+}
+
+impl Snapshot {
+    /// Notes a frame.
+    pub fn note_frame(&mut self, seen: Seen) {
+        let record = &seen.record;
+        push_bounded(
+            &mut self.ribbon,
+            RIBBON,
+            Moment {
+                frame: record.frame,
+                mono_ns: seen.at.mono_ns,
+                category: record.category,
+                created: record.created,
+                u_hat: record.u_hat,
+            },
+        );
+        if let Some(latency) = record.latency_ms {
+            self.latency.add(latency);
+        }
+        self.gallery.retain(|known| Some(known.category) != record.evicted);
+        match self.gallery.iter_mut().find(|known| known.category == record.category) {
+            Some(known) => {
+                known.frames += 1;
+                known.last_frame = record.frame;
+            }
+            None => self.gallery.push(Known {
+                category: record.category,
+                frames: 1,
+                last_frame: record.frame,
+                picture: seen.picture.shrunk(),
+            }),
+        }
+        self.frames += 1;
+        self.newest = Some(seen);
+    }
+
+    /// Notes an update.
+    pub fn note_update(&mut self, update: trace::Update) {
+        push_bounded(&mut self.curves, UPDATES, update);
+        self.updates += 1;
+    }
+
+    /// Drops every picture and everything that tells what was seen: for `forget`.
+    pub fn forget_what_was_seen(&mut self) {
+        self.newest = None;
+        self.ribbon.clear();
+        self.gallery.clear();
+        // A loss at a time tells what kind of time it was.
+        self.curves.clear();
+    }
+
+    /// The state in one word.
+    pub fn state(&self) -> &'static str {
+        match (self.paused, self.feed.present) {
+            (true, _) => "paused",
+            (false, true) => "recording",
+            (false, false) => "no_camera",
+        }
+    }
+
+    /// The numbers of now, without ribbon and curves.
+    #[must_use]
+    pub fn without_history(&self) -> Self {
+        self.since(&Cursor { version: self.version, frame: Some(u64::MAX), update: Some(u64::MAX) })
+    }
+
+    /// The same, with only what ribbon and curves have gained since then.
+    #[must_use]
+    pub fn since(&self, cursor: &Cursor) -> Self {
+        let newer = |number: u64, than: Option<u64>| than.is_none_or(|than| number > than);
+        let old_frames = self.ribbon.iter().filter(|moment| !newer(moment.frame, cursor.frame)).count();
+        let old_updates = self.curves.iter().filter(|update| !newer(update.update, cursor.update)).count();
+        Self {
+            ribbon: last(&self.ribbon, (self.ribbon.len() - old_frames).min(MOST_NEW_FRAMES)),
+            curves: last(&self.curves, (self.curves.len() - old_updates).min(MOST_NEW_UPDATES)),
+            ..self.clone()
+        }
+    }
+
+    /// The one JSON object that tells how a recording goes: its fields, and what follows from them.
+    pub fn to_json(&self) -> Value {
+        let clock = SystemClock::new().now().mono_ns;
+        let running = self.started.map(|start| Duration::from_nanos(clock.saturating_sub(start.mono_ns)));
+        let mut value = serde_json::to_value(self).unwrap_or_else(|_| json!({}));
+        value["program"] = json!(concat!("oupn-edge ", env!("CARGO_PKG_VERSION")));
+        value["state"] = json!(self.state());
+        value["running_s"] = json!(running.map(|running| running.as_secs_f64()));
+        value["latency_p95_ms"] = json!(self.latency.quantile(0.95));
+        // The word of before.
+        value["founded"] = json!(self.created);
+        value
+    }
+}
+
+/// How far somebody has been told.
+#[derive(Clone, Debug, Default)]
+pub struct Cursor {
+    /// The snapshot's version.
+    pub version: u64,
+    /// The last frame of the ribbon.
+    pub frame: Option<u64>,
+    /// The last update of the curves.
+    pub update: Option<u64>,
+}
+
+/// The most that is told at once of what is new.
+const MOST_NEW_FRAMES: usize = 64;
+const MOST_NEW_UPDATES: usize = 16;
+
+fn last<T: Clone>(queue: &VecDeque<T>, count: usize) -> VecDeque<T> {
+    queue.range(queue.len() - count..).cloned().collect()
+}
+
+fn push_bounded<T>(queue: &mut VecDeque<T>, most: usize, item: T) {
+    if queue.len() >= most {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+impl Picture {
+    /// A small copy for the gallery; black if the size does not fit the pixels.
+    fn shrunk(&self) -> Self {
+        let rgb = shrink(&self.rgb, self.width, self.height, THUMBNAIL);
+        let rgb = rgb.unwrap_or_else(|| vec![0; 3 * THUMBNAIL * THUMBNAIL]);
+        Self { rgb: rgb.into(), width: THUMBNAIL, height: THUMBNAIL }
+    }
+}
+
+/// A frame of the ribbon: its number, monotonic milliseconds, category, whether it created it, û.
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let milliseconds = self.mono_ns / 1_000_000;
+        (self.frame, milliseconds, self.category, self.created, self.u_hat).serialize(to)
+    }
+}
+
+/// A category of the gallery: its number, its frames, the last of them.
+impl Serialize for Known {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        (self.category, self.frames, self.last_frame).serialize(to)
+    }
+}
+
+fn seconds_since<S: Serializer>(since: &Option<Instant>, to: S) -> Result<S::Ok, S::Error> {
+    since.map(|since| since.elapsed().as_secs_f64()).serialize(to)
+}
+
+fn trouble<S: Serializer>(trouble: &Option<DiskTrouble>, to: S) -> Result<S::Ok, S::Error> {
+    let told = trouble
+        .as_ref()
+        .map(|trouble| json!({ "what": trouble.what, "seconds": trouble.since.elapsed().as_secs() }));
+    told.serialize(to)
+}
+
+/// Updates as the learning curves need them.
+fn curves<S: Serializer>(updates: &VecDeque<trace::Update>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(updates.iter().map(|update| {
+        json!({
+            "update": update.update,
+            "frame": update.frame,
+            "loss": update.losses.total,
+            "self": update.losses.self_supervised,
+            "entropy": update.losses.entropy,
+            "new": update.losses.creation,
+            "mean_u_hat": update.mean_u_hat,
+            "categories": update.categories,
+            "collapse": update.collapse,
+            "beta": update.beta,
+            "seconds": update.seconds,
+        })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgetting_leaves_nothing_of_what_was_seen_or_learned() {
+        let mut snapshot = Snapshot::default();
+        let update: trace::Update = serde_json::from_value(serde_json::json!({
+            "update": 1, "frame": 5, "window": 6, "stride": 3, "mean_u_hat": 0.5, "categories": 2, "collapse": 0.5,
+            "losses": {"total": 1.0, "self": 0.5, "entropy": 0.25, "new": 0.25},
+            "gradient_norm": 1.0, "inv_tau": 10.0, "beta": -2.0, "gamma": 1.0, "learning_rate": 0.1, "seconds": 1.0,
+        }))
+        .unwrap();
+        snapshot.note_update(update);
+        let written = snapshot.to_json();
+        assert_eq!((&written["lessons"][0]["loss"], &written["founded"]), (&json!(1.0), &json!(0)));
+        assert!(snapshot.without_history().curves.is_empty());
+        assert_eq!(snapshot.since(&Cursor::default()).curves.len(), 1);
+        assert_eq!(snapshot.curves.len(), 1);
+        snapshot.forget_what_was_seen();
+        assert!(snapshot.curves.is_empty() && snapshot.ribbon.is_empty() && snapshot.gallery.is_empty());
+        assert_eq!(snapshot.updates, 1, "how many there were is a count, as the trace has it");
+    }
+}

@@ -1,0 +1,110 @@
+//! The steps of opening a run, each on its own.
+
+use super::{plan, small_settings};
+use crate::camera::Camera;
+use crate::run::checkpoint::{LiveHeader, NumbersUsed};
+use crate::run::feed::Feed;
+use crate::run::plan::RunPlan;
+use crate::run::resume::{Before, Position};
+use crate::run::session::Core;
+use crate::run::start::Start;
+use crate::run::{Session, live::LivePath};
+use crate::storage::{CheckpointStore, OsFilesystem};
+use crate::trace::Place;
+
+fn store(plan: &RunPlan) -> CheckpointStore {
+    CheckpointStore::open(std::sync::Arc::new(OsFilesystem), &plan.data.join("checkpoints")).unwrap()
+}
+
+#[test]
+fn a_start_is_random_then_a_checkpoint_and_a_checkpoint_is_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(&folder.path().join("first"), small_settings());
+    (plan.frames, plan.realtime) = (Some(9), false);
+    let network = plan.settings.plan().unwrap();
+    let random = Start::resume_or_new(&plan, &network, &store(&plan)).unwrap();
+    assert!(random.restored.is_none() && random.resumed_from.is_none());
+    assert_eq!(random.card.name, "from-scratch");
+
+    Session::open(&plan).unwrap().run().unwrap();
+    let resumed = Start::resume_or_new(&plan, &network, &store(&plan)).unwrap();
+    assert!(resumed.resumed_from.unwrap().starts_with("checkpoint-"));
+    assert_ne!(resumed.parameters, random.parameters, "two updates fit into nine frames");
+
+    let mut second = plan.clone();
+    second.data = folder.path().join("second");
+    second.model = Some(store(&plan).list().unwrap()[0].path.clone());
+    let warm = Start::resume_or_new(&second, &network, &store(&second)).unwrap();
+    assert_eq!(warm.parameters, resumed.parameters);
+    assert_eq!(warm.control, resumed.restored.unwrap().learner.control, "1/τ, β, γ come with the weights");
+}
+
+/// A source and a live path, as they are before the position is known.
+fn opened(plan: &RunPlan, before: &mut Before) -> (Feed, LivePath) {
+    let network = plan.settings.plan().unwrap();
+    let start = Start::new(plan, &network).unwrap();
+    let live = Core::new(plan, &network, start, before).unwrap().live;
+    let camera: Camera = plan.camera.parse().unwrap();
+    (Feed::open(plan, &camera, before.next_sequence()).unwrap(), live)
+}
+
+/// What a checkpoint after five frames says, of a trace that reached the eighth.
+fn five_frames() -> Before {
+    Before {
+        header: Some(LiveHeader {
+            frame: 5,
+            next_sequence: 50,
+            stride: 6,
+            window_start: 3,
+            samples: vec![(3, 30, None), (4, 40, Some(41))],
+            running_s: 70,
+            camera: "rooms".into(),
+            calibrated: true,
+            ..LiveHeader::default()
+        }),
+        used: NumbersUsed { seq: 20, frames: 8, categories: 4 },
+        same_source: true,
+        ..Before::default()
+    }
+}
+
+#[test]
+fn the_same_recorded_source_goes_back_to_the_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), small_settings());
+    let mut before = five_frames();
+    let (mut feed, mut live) = opened(&plan, &mut before);
+    let position = Position::restore(&plan, before, &mut feed, &mut live).unwrap();
+    assert_eq!((position.next_frame, feed.next_sequence()), (5, 50), "frames 5 to 7 are seen again");
+    assert_eq!(live.memory.next_id(), 0, "and so are their categories");
+    assert_eq!((position.pace.stride(), position.ran_before.as_secs(), position.calibrated), (6, 70, true));
+    let window: Vec<_> = position.ring.samples().map(|sample| (sample.frame, sample.sequence)).collect();
+    assert_eq!(window, [(3, 30), (4, 40)]);
+    assert_eq!(position.ring.samples().nth(1).unwrap().companion.as_ref().unwrap().0, 41);
+}
+
+#[test]
+fn another_source_begins_after_all_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = RunPlan { camera: "rooms:7".into(), ..plan(folder.path(), small_settings()) };
+    let mut before = five_frames();
+    before.same_source = Before::is_same_source(&plan, Some("rooms"), before.header.as_ref());
+    assert!(!before.same_source);
+    let (mut feed, mut live) = opened(&plan, &mut before);
+    let position = Position::restore(&plan, before, &mut feed, &mut live).unwrap();
+    assert_eq!((position.next_frame, feed.next_sequence(), live.memory.next_id()), (8, 0, 4));
+    assert_eq!(position.ring.samples().count(), 0);
+    assert_eq!(position.ring.next_start(), 8);
+}
+
+#[test]
+fn what_was_forgotten_is_not_seen_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), small_settings());
+    let mut before = five_frames();
+    before.forgot_at = Some(Place { frame: 9, category: 6, sequence: 90 });
+    let (mut feed, mut live) = opened(&plan, &mut before);
+    let position = Position::restore(&plan, before, &mut feed, &mut live).unwrap();
+    assert_eq!((position.next_frame, feed.next_sequence(), live.memory.next_id()), (9, 90, 6));
+    assert_eq!(position.ring.samples().count(), 0, "the pictures of before are not learned from");
+}
