@@ -15,6 +15,7 @@ mod faults;
 mod inspect_encoder;
 mod inspect_window;
 mod model;
+mod old_recording;
 mod pictures;
 mod privacy;
 mod readback;
