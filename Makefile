@@ -1,5 +1,5 @@
 # The two commands of the README: `make demo` and `make test`. Both install what the machine lacks.
-.PHONY: demo test test-browser setup setup-test check-cuda jetson jetson-cuda test-arm64 test-vm test-package test-service
+.PHONY: demo test test-data test-browser setup setup-test check-cuda jetson jetson-cuda test-arm64 test-vm test-package test-service
 
 # An hour of the built-in world, at full speed, with a small encoder that starts from random weights.
 demo: setup
@@ -13,6 +13,13 @@ test: setup-test
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo test --locked
 	./scripts/check-unit
+
+# The tests that `make test` counts as ignored: they need public data in OUPN_DATA and weights in OUPN_WEIGHTS. The end of
+# docs/DATA.md says which.
+test-data: setup
+	@: "$${OUPN_DATA:?set it to the folder of the public data, see docs/DATA.md}"
+	@: "$${OUPN_WEIGHTS:?set it to the folder of the public weights, see docs/DATA.md}"
+	cargo test --locked --test learning -- --ignored --nocapture
 
 # The live page and the report in a real browser (Debian's chromium); renews their pictures in docs/images. Not a part of
 # `make test`: it installs a browser.

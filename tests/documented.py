@@ -1,5 +1,5 @@
 """Runs the code of docs/TRACE.md as a reader would: argv[1] is the page, the current folder holds the recordings that it
-speaks of (DATA, anna, ben), made by tests/readback.rs; `oupn-edge` is on the PATH. R is run where it is installed."""
+speaks of (DATA, anna, ben), made by tests/cli/readback.rs; `oupn-edge` is on the PATH. R is run where it is installed."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""Reads the exports of two made-up recordings (folder in argv[1], made by tests/readback.rs) with the tools that
+"""Reads the exports of two made-up recordings (folder in argv[1], made by tests/cli/readback.rs) with the tools that
 researchers use, and compares them with the trace's own lines."""
 
 import glob

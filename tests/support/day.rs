@@ -1,8 +1,6 @@
 //! A made-up recording with everything in it that a trace can tell: categories that come and go, learning, pauses, a lost
 //! camera, heat, a restart after a power cut. Written by the real writer, from a seed.
 
-#![allow(dead_code, reason = "each test program uses its own part of it")]
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,14 +1,15 @@
 //! Recordings with a small encoder through the real binary, and what their traces say.
 
-#![allow(dead_code, clippy::unwrap_used, reason = "each test program uses its own part of it")]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
+use oupn_edge::storage::OsFilesystem;
+use oupn_edge::trace::{Entry, Reader};
 use serde_json::Value;
 
 /// Conv-4 on small pictures: an update takes milliseconds.
-const SETTINGS: &str =
+pub(crate) const SETTINGS: &str =
     "encoder = \"conv-4\"\nimage_height = 32\nimage_width = 32\nwindow = 12\nstride = 5\nslots = 24\n";
 
 /// A folder for sources and recordings.
@@ -60,6 +61,12 @@ impl Place {
 /// What went to standard error.
 pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The whole trace, by its reader.
+pub(crate) fn entries(data: &Path) -> Vec<Entry> {
+    let reader = Reader::open(Arc::new(OsFilesystem), &data.join("trace")).unwrap();
+    reader.map(|entry| entry.unwrap()).collect()
 }
 
 /// The records of one kind, straight from the lines of a trace.

@@ -1,6 +1,6 @@
 //! The executor over plain loops: against PyTorch's numbers, and against itself under other options.
 //!
-//! Its parts are compared with candle's layers in `tests/encoder_against_candle.rs`.
+//! Its parts are compared with candle's layers in `tests/learning/encoder_against_candle.rs`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

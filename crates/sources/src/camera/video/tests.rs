@@ -1,4 +1,4 @@
-//! Decoders that are not there, hang, or say nothing of times. Real videos are read in `tests/cli_video.rs`.
+//! Decoders that are not there, hang, or say nothing of times. Real videos are read in `tests/cli/video.rs`.
 
 use std::os::unix::fs::PermissionsExt;
 

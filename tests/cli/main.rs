@@ -1,0 +1,28 @@
+//! The real binary, run as a user runs it: each file is a command, or a thing that a user does.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // a test that fails should say so in the shortest way
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bench;
+mod cameras;
+mod config;
+mod device_sysfs;
+mod doctor;
+mod export;
+mod faults;
+mod inspect_encoder;
+mod inspect_window;
+mod model;
+mod old_recording;
+mod pictures;
+mod privacy;
+mod readback;
+mod record;
+mod report;
+mod run;
+mod self_check;
+mod sources;
+mod train;
+mod video;
