@@ -269,7 +269,7 @@ fn a_running_recording_pauses_forgets_and_ends_on_request() {
     assert!(after.iter().any(|entry| matches!(entry.record, Record::Forget(_))));
 
     assert!(say(&data, &["resume"]).contains("goes on"));
-    let frames = paused["newest_frame"].as_u64().unwrap();
+    let frames = paused["newest"]["frame"].as_u64().unwrap();
     // Numbers are not given twice, also of what was forgotten.
     let later = until(&data, |status| status["newest"]["frame"].as_u64() > Some(frames + 3));
     assert!(later["founded"].as_u64() > paused["founded"].as_u64());
