@@ -12,6 +12,11 @@
 //! unexpectedly ends the run with an error, and the service manager's watchdog is fed only while pictures come or are known
 //! not to ([`liveness`]).
 //!
+//! # From flags to frames
+//! [`RunPlan::resolve`] decides what a run does. [`Session::open`] opens it step by step: the folder, the weights or the
+//! checkpoint to go on from, the source and the place in it, the threads. [`Session::run`] is the loop; what happens in it
+//! is told through [`journal::Journal::tell`] and nowhere else.
+//!
 //! # The data folder
 //! ```text
 //! lock           held while a recording runs

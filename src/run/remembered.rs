@@ -7,7 +7,6 @@
 //! have a default; unknown ones are passed over, so that an older program goes on with a newer file.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::de::Error as _;
@@ -206,9 +205,9 @@ pub struct Earlier {
 
 impl Earlier {
     /// Looks into a data folder, which need not be there yet.
-    pub fn read(fs: Arc<dyn Filesystem>, data: &Path) -> Result<Self> {
-        let remembered = Remembered::read(&*fs, data)?;
-        let checkpoint = CheckpointStore::is_used(&*fs, &data.join("checkpoints"));
+    pub fn read(fs: &dyn Filesystem, data: &Path) -> Result<Self> {
+        let remembered = Remembered::read(fs, data)?;
+        let checkpoint = CheckpointStore::is_used(fs, &data.join("checkpoints"));
         Ok(Self { remembered, checkpoint })
     }
 }

@@ -352,8 +352,8 @@ impl Session {
     /// Runs until something ends it; the trace then says why.
     pub fn run(mut self) -> Result<Ended> {
         let ended = self.run_to_end();
-        let Self { writer, learner, feed, _lock, .. } = self;
-        // Their threads end before the trace does.
+        // Their threads end before the trace does; the socket goes after it, and the lock last.
+        let Self { writer, learner, feed, .. } = self;
         drop((learner, feed));
         match (ended, writer.close(CLOSE_TIMEOUT)) {
             (Ok(ended), closed) => closed.map(|()| ended),

@@ -247,7 +247,7 @@ fn a_running_recording_pauses_forgets_and_ends_on_request() {
     assert!(after.iter().any(|entry| matches!(entry.record, Record::Forget(_))));
 
     assert!(say(&data, &["resume"]).contains("goes on"));
-    let frames = paused["newest_frame"].as_u64().unwrap();
+    let frames = paused["newest"]["frame"].as_u64().unwrap();
     // Numbers are not given twice, also of what was forgotten.
     let later = until(&data, |status| status["newest"]["frame"].as_u64() > Some(frames + 3));
     assert!(later["founded"].as_u64() > paused["founded"].as_u64());
@@ -390,4 +390,34 @@ fn a_grey_encoder_sees_the_luminance_of_a_camera() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((summary["frames"].as_u64(), summary["updates"].as_u64()), (Some(8), Some(1)));
+}
+
+/// What was learned goes on whatever `--model` says, and the user is told; a folder that has learned nothing takes it up.
+#[test]
+fn a_model_beside_a_checkpoint_is_said_to_be_unused() {
+    let folder = Folder::new();
+    folder.run("source", &["--frames", "3"]);
+    folder.run("walk", &["--frames", "3"]);
+    let newest = |data: &str| {
+        let store = CheckpointStore::open(Arc::new(OsFilesystem), &folder.data(data).join("checkpoints"));
+        store.unwrap().list().unwrap()[0].path.clone()
+    };
+    let model = newest("source");
+    let with_model = ["--frames", "3", "--model", model.to_str().unwrap()];
+    let warned = |output: Output| {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (said.contains("is not used") && said.contains("--data"), said)
+    };
+    let (told, said) = warned(folder.run("walk", &with_model));
+    assert!(told, "{said}");
+    let remembered = || std::fs::read_to_string(folder.data("walk").join("run.toml")).unwrap();
+    assert!(!remembered().contains("model ="), "the folder did not begin with it");
+
+    std::fs::remove_dir_all(folder.data("walk").join("checkpoints")).unwrap();
+    let (told, said) = warned(folder.run("walk", &with_model));
+    assert!(!told, "{said}");
+    assert!(remembered().contains("model ="));
+    // The file that it began with is no surprise.
+    let (told, said) = warned(folder.run("walk", &with_model));
+    assert!(!told, "{said}");
 }

@@ -1,7 +1,6 @@
 //! What was typed, as the library takes it.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -16,7 +15,7 @@ use crate::{Error, Result};
 
 /// The plan of a recording that is started with these flags.
 pub(super) fn plan(args: &RunArgs) -> Result<RunPlan> {
-    let earlier = Earlier::read(Arc::new(OsFilesystem), &args.data)?;
+    let earlier = Earlier::read(&OsFilesystem, &args.data)?;
     let card_of = |path: &Path| Ok(Weights::read(path)?.card);
     let Resolved { plan, warnings } = RunPlan::resolve(request(args)?, &earlier, card_of)?;
     for warning in warnings {
