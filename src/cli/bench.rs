@@ -19,11 +19,12 @@ use super::choice::choice;
 use crate::config::{Preset, Settings};
 use crate::encoder::device::DeviceChoice;
 use crate::encoder::inference::{Folded, Inference};
-use crate::encoder::init::random_parameters;
 use crate::encoder::{Plan, Storage, TrainingEncoder, TrainingOptions};
-use crate::learner::update::{Learner, Times};
+use crate::learner::update::Times;
+use crate::learner::{Trainer, WindowOfFrames};
+use crate::model::Model;
 use crate::random::{Purpose, Random};
-use crate::views::{Pixels, Views};
+use crate::views::Pixels;
 use crate::{Error, Result, device};
 
 #[derive(Debug, Args)]
@@ -64,19 +65,16 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     super::use_threads(args.threads)?;
     let settings = settings(args);
     settings.validate()?;
-    let plan = settings.plan()?;
-    let parameters = random_parameters(settings.architecture(), &plan, settings.seed);
-    let statistics = plan.fresh_statistics();
+    let model = Model::random(&settings, settings.seed)?;
 
     progress(args, "one frame at a time");
-    let folded = Arc::new(Folded::new(&plan, &parameters, &statistics)?);
-    let latencies = time_frames(folded, &plan, args.threads)?;
+    let latencies = time_frames(model.fold()?, &model.plan, args.threads)?;
 
-    let encoder = encoder(args, &plan)?;
-    let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
-    let (views, times) = time_windows(args, &settings, &plan, &mut learner)?;
+    let encoder = encoder(args, &model.plan)?;
+    let size = model.plan.image.len();
+    let times = time_windows(args, settings.window, size, &mut Trainer::new(&settings, model, encoder)?)?;
     let peak = device::memory::read(Path::new("/")).peak_resident.unwrap_or_default();
-    report(args, &latencies, views, &times, peak)
+    report(args, &latencies, &times, peak)
 }
 
 fn settings(args: &BenchArgs) -> Settings {
@@ -89,13 +87,13 @@ fn settings(args: &BenchArgs) -> Settings {
     settings
 }
 
-fn encoder(args: &BenchArgs, plan: &Plan) -> Result<Box<dyn TrainingEncoder + Send>> {
+fn encoder(args: &BenchArgs, plan: &Arc<Plan>) -> Result<Box<dyn TrainingEncoder + Send>> {
     let options = TrainingOptions {
         memory_budget: args.memory_budget,
         storage: args.storage,
         ..TrainingOptions::default()
     };
-    args.device.open()?.training_encoder(Arc::new(plan.clone()), options, args.threads)
+    args.device.open()?.training_encoder(Arc::clone(plan), options, args.threads)
 }
 
 /// Latencies of single frames, in ascending order.
@@ -117,30 +115,23 @@ fn time_frames(folded: Arc<Folded>, plan: &Plan, threads: usize) -> Result<Vec<D
     Ok(latencies)
 }
 
-/// The time of the views and of the other parts in the best window.
-fn time_windows(
-    args: &BenchArgs,
-    settings: &Settings,
-    plan: &Plan,
-    learner: &mut Learner,
-) -> Result<(Duration, Times)> {
-    let frames = settings.window;
+/// The time of the parts of the best window.
+fn time_windows(args: &BenchArgs, frames: usize, size: usize, trainer: &mut Trainer) -> Result<Times> {
     let mut random = Random::new(0, Purpose::World, 1);
     let pictures: Vec<Vec<u8>> =
-        (0..frames).map(|_| (0..plan.image.len()).map(|_| random.bits() as u8).collect()).collect();
-    let pictures: Vec<Pixels<'_>> = pictures.iter().map(|picture| Pixels::Bytes(picture)).collect();
-    let mut maker = Views::new(settings.views, settings.augmentation.recipe(), plan.image, settings.seed)?;
-    let mut images = vec![0.0; (1 + settings.second_views) * frames * plan.image.len()];
-    let mut best: Option<(Duration, Times)> = None;
+        (0..frames).map(|_| (0..size).map(|_| random.bits() as u8).collect()).collect();
+    let mut best: Option<Times> = None;
     for repeat in 0..args.repeat {
         progress(args, &format!("window {} of {}", repeat + 1, args.repeat));
-        let start = Instant::now();
-        maker.make(u64::from(repeat), &pictures, &[], &mut images)?;
-        let views = start.elapsed();
-        let times = learner.update(&images, frames, frames)?.times;
-        let total = |(views, times): &(Duration, Times)| *views + times.total();
-        if best.as_ref().is_none_or(|best| views + times.total() < total(best)) {
-            best = Some((views, times));
+        let window = WindowOfFrames {
+            number: u64::from(repeat),
+            frames: pictures.iter().map(|picture| Pixels::Bytes(picture)).collect(),
+            next: Vec::new(),
+            stride: frames,
+        };
+        let times = trainer.learn(&window)?.times;
+        if best.is_none_or(|best| times.total() < best.total()) {
+            best = Some(times);
         }
     }
     progress(args, "");
@@ -157,15 +148,15 @@ fn progress(args: &BenchArgs, what: &str) {
     }
 }
 
-fn report(args: &BenchArgs, latencies: &[Duration], views: Duration, times: &Times, peak: u64) -> Result<()> {
-    let window = views + times.total();
+fn report(args: &BenchArgs, latencies: &[Duration], times: &Times, peak: u64) -> Result<()> {
+    let window = times.total();
     let quantile = |part: usize| latencies.get(latencies.len() * part / 100).copied().unwrap_or_default();
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     let (p50, p95) = (milliseconds(quantile(50)), milliseconds(quantile(95)));
     let threads = if args.threads > 0 { args.threads } else { rayon::current_num_threads() };
     let peak_mb = peak >> 20;
     let parts = [
-        ("views", views),
+        ("views", times.views),
         ("encode", times.encode),
         ("memory", times.memory),
         ("backward", times.backward),

@@ -6,7 +6,6 @@
 //! `readout_classes` and `readout_pictures`. Scores are fractions.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
@@ -15,16 +14,13 @@ use serde_json::json;
 use super::choice::choice;
 use crate::config::Settings;
 use crate::encoder::Weights;
-use crate::encoder::card::InputScaling;
-use crate::encoder::inference::Folded;
-use crate::encoder::init::random_parameters;
 use crate::encoder::plan::Shape;
 use crate::eval::embed::{Embed, Encoder, embed_episodes};
 use crate::eval::episodes::{Scores, Setting, Sweep, score};
 use crate::eval::frozen::{Frozen, FrozenKind};
 use crate::eval::readout::{Protocol, Readout};
-use crate::learner::saved::learned_control;
 use crate::memory::Control;
+use crate::model::Model;
 use crate::streams::{LabelledSet, Split, StreamKind};
 use crate::views::Reduction;
 use crate::{Error, Result};
@@ -154,24 +150,20 @@ impl Subject {
             let encoder = Box::new(Frozen::read(kind, weights)?);
             return Ok(Self { name: file_name(weights), encoder, control: None, settings, shape });
         }
-        let (Some(path), Some(Weights { card, parameters, statistics })) = (&args.model, weights) else {
-            let plan = settings.plan()?;
-            let parameters = random_parameters(settings.architecture(), &plan, args.seed);
-            let folded = Arc::new(Folded::new(&plan, &parameters, &plan.fresh_statistics())?);
-            let (shape, channels) = (plan.image, plan.image.channels);
-            let encoder = Box::new(Encoder { folded, scaling: InputScaling::none(channels) });
-            let name = format!("untrained {}, seed {}", settings.architecture(), args.seed);
-            return Ok(Self { name, encoder, control: None, settings, shape });
+        let (model, name) = match (&args.model, weights) {
+            (Some(path), Some(weights)) => {
+                let own = (settings.image_height, settings.image_width);
+                let size = args.size.map_or(own, |side| (usize::from(side), usize::from(side)));
+                (Model::of(weights, path, &settings, size)?, file_name(path))
+            }
+            _ => {
+                let name = format!("untrained {}, seed {}", settings.architecture(), args.seed);
+                (Model::random(&settings, args.seed)?, name)
+            }
         };
-        let (height, width) = match args.size {
-            Some(side) => (usize::from(side), usize::from(side)),
-            None => (settings.image_height, settings.image_width),
-        };
-        let plan = card.plan(height, width, 0.1)?;
-        let folded = Arc::new(Folded::new(&plan, &parameters, &statistics)?);
-        let shape = plan.image;
-        let encoder = Box::new(Encoder { folded, scaling: card.input });
-        Ok(Self { name: file_name(path), encoder, control: learned_control(path)?, settings, shape })
+        let control = model.control_is_learned.then_some(model.control);
+        let encoder = Box::new(Encoder { folded: model.fold()?, scaling: model.card.input });
+        Ok(Self { name, encoder, control, settings, shape: model.plan.image })
     }
 
     /// What the memory goes by.

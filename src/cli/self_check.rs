@@ -18,7 +18,8 @@ use crate::encoder::init::random_parameters;
 use crate::encoder::probe::relative_difference;
 use crate::encoder::stepwise::StepwiseEncoder;
 use crate::encoder::{Fused, NormMode, TrainingEncoder, TrainingOptions};
-use crate::learner::update::Learner;
+use crate::learner::Trainer;
+use crate::model::Model;
 use crate::random::{Purpose, Random};
 use crate::run::checkpoint;
 use crate::run::remembered::Remembered;
@@ -115,14 +116,13 @@ fn numbers(settings: &Settings) -> Result<f64> {
 
 /// The loss of one update that must be applied.
 fn update(settings: &Settings) -> Result<f64> {
-    let plan = settings.plan()?;
-    let parameters = random_parameters(settings.architecture(), &plan, 0);
-    let encoder = Box::new(Fused::new(Arc::new(plan.clone()), TrainingOptions::default(), 0)?);
-    let mut learner = Learner::new(settings, &plan, encoder, parameters, plan.fresh_statistics())?;
-    let images = pictures((1 + settings.second_views) * settings.window * plan.image.len());
-    let done = learner.update(&images, settings.window, settings.stride)?;
+    let model = Model::random(settings, 0)?;
+    let encoder = Box::new(Fused::new(Arc::clone(&model.plan), TrainingOptions::default(), 0)?);
+    let images = pictures((1 + settings.second_views) * settings.window * model.plan.image.len());
+    let mut trainer = Trainer::new(settings, model, encoder)?;
+    let done = trainer.learn_from_views(&images, settings.window, settings.stride)?;
     match done.refused {
-        None => Ok(done.losses.total),
+        None => Ok(done.loss),
         Some(reason) => Err(Error::Device(format!("an update that must work was refused: {reason}"))),
     }
 }

@@ -14,18 +14,15 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::choice::choice;
-use crate::config::{EncoderKind, Settings};
-use crate::encoder::card::{InputScaling, ModelCard, OF_THE_DATA};
+use crate::config::Settings;
 use crate::encoder::device::DeviceChoice;
-use crate::encoder::inference::Folded;
-use crate::encoder::init::random_parameters;
 use crate::encoder::{TrainingOptions, Weights};
 use crate::eval::embed::{Encoder, embed_episodes};
 use crate::eval::episodes::{Scores, Setting, Sweep, score};
-use crate::learner::saved::learned_control;
+use crate::model::Model;
 use crate::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
 use crate::streams::{Digits, LabelledSet, Split, StreamKind};
-use crate::training::{Beginning, Log, Step, Training};
+use crate::training::{Log, Step, Training};
 use crate::{Error, Result};
 
 #[derive(Debug, Args)]
@@ -95,8 +92,8 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let _lock = FolderLock::acquire(&args.out)?;
     let store = CheckpointStore::open(Arc::new(OsFilesystem), &args.out.join("checkpoints"))?;
 
-    let beginning = beginning(args, start, &settings)?;
-    let shape = beginning.plan.image;
+    let model = beginning(args, start, &settings)?;
+    let shape = model.plan.image;
     let digits = Digits { share: args.digits, only: args.digit };
     let stream = args.stream.learning(args.data.as_deref(), &settings, shape, digits)?;
     if stream.frames() > settings.window {
@@ -111,9 +108,9 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
         _ => Some(args.stream.labelled(args.data.as_deref(), split, &settings, shape, args.episodes)?),
     };
 
-    let plan = Arc::new(beginning.plan.clone());
+    let plan = Arc::clone(&model.plan);
     let encoder = args.device.open()?.training_encoder(plan, TrainingOptions::default(), args.threads)?;
-    let mut training = Training::new(settings, beginning, encoder, &*stream)?;
+    let mut training = Training::new(settings, model, encoder, &*stream, stream_name(args))?;
     if let Some((checkpoint, bytes)) = store.load_newest()? {
         training.resume(&checkpoint.path, &bytes)?;
         super::print(&format!("going on after window {}\n", training.windows()))?;
@@ -134,7 +131,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let mut progress = Progress::new(&training, total);
     while training.windows() < total && !stop.load(Ordering::Relaxed) {
         let step = training.step()?;
-        log.window(&step, &training.learner.state.control)?;
+        log.window(&step, &training.model().control)?;
         progress.step(&training, &step)?;
         if let Some(labelled) = &labelled
             && (step.window.is_multiple_of(args.evaluate) || step.window == total)
@@ -184,62 +181,38 @@ fn stream_name(args: &TrainArgs) -> String {
 }
 
 /// Random weights, or those of a file with its own padding, epsilon, scaling and, if they were learned, 1/τ, β, γ.
-fn beginning(args: &TrainArgs, start: Option<Weights>, settings: &Settings) -> Result<Beginning> {
-    let momentum = settings.norm_momentum as f32;
+fn beginning(args: &TrainArgs, start: Option<Weights>, settings: &Settings) -> Result<Model> {
     let stream = stream_name(args);
-    if let (Some(path), Some(Weights { card, parameters, statistics })) = (&args.weights, start) {
-        if card.encoder != settings.architecture() {
+    if let (Some(path), Some(weights)) = (&args.weights, start) {
+        if weights.card.encoder != settings.architecture() {
             return Err(Error::input(format!(
                 "{}: weights of {}, but the settings ask for {}",
                 path.display(),
-                card.encoder,
+                weights.card.encoder,
                 settings.architecture()
             )));
         }
-        let plan = card.plan(settings.image_height, settings.image_width, momentum)?;
-        let control = learned_control(path)?.unwrap_or_else(|| settings.control());
-        let card = card.learned(&format!("on the stream {stream}"));
-        return Ok(Beginning { plan, parameters, statistics, control, card, stream });
+        let size = (settings.image_height, settings.image_width);
+        let model = Model::of(weights, path, settings, size)?;
+        let card = model.card.clone().learned(&format!("on the stream {stream}"));
+        return Ok(Model { card, ..model });
     }
-    let plan = settings.plan()?;
-    let channels = plan.image.channels;
-    let card = ModelCard {
-        name: format!("{}_{}", encoder_name(settings.encoder), args.stream),
-        about: format!("{}, trained on the stream {stream} without labels", settings.architecture()),
-        source: format!("oupn-edge {} train", env!("CARGO_PKG_VERSION")),
-        licence: OF_THE_DATA.to_owned(),
-        files: Vec::new(),
-        padding: settings.padding,
-        bn_epsilon: settings.norm_epsilon as f32,
-        encoder: settings.architecture(),
-        input: InputScaling {
-            size: settings.image_height.max(settings.image_width),
-            ..InputScaling::none(channels)
-        },
-    };
-    let parameters = random_parameters(settings.architecture(), &plan, settings.seed);
-    let (statistics, control) = (plan.fresh_statistics(), settings.control());
-    Ok(Beginning { plan, parameters, statistics, control, card, stream })
-}
-
-/// How file names spell an encoder.
-fn encoder_name(encoder: EncoderKind) -> &'static str {
-    match encoder {
-        EncoderKind::MobileNetV2 => "mobilenet_v2",
-        EncoderKind::ResNet12 => "resnet12",
-        EncoderKind::Conv4 => "conv4",
-    }
+    let mut model = Model::random(settings, settings.seed)?;
+    let encoder = model.card.encoder;
+    model.card.name = format!("{}_{}", encoder.file_name(), args.stream);
+    model.card.about = format!("{encoder}, trained on the stream {stream} without labels");
+    model.card.source = format!("oupn-edge {} train", env!("CARGO_PKG_VERSION"));
+    Ok(model)
 }
 
 fn evaluate(training: &Training<'_>, labelled: &LabelledSet) -> Result<Scores> {
-    let (plan, settings, state) = (training.plan(), training.settings(), &training.learner.state);
-    let folded = Arc::new(Folded::new(plan, &state.parameters, &state.statistics)?);
-    let encoder = Encoder { folded, scaling: training.scaling().clone() };
+    let (model, settings) = (training.model(), training.settings());
+    let encoder = Encoder { folded: model.fold()?, scaling: model.card.input.clone() };
     let embedded = embed_episodes(&encoder, &labelled.set, &labelled.episodes)?;
     let setting = Setting {
-        dimension: plan.features,
+        dimension: model.plan.features,
         slots: settings.slots,
-        control: state.control,
+        control: model.control,
         rules: settings.rules(),
     };
     score(&embedded, &setting, Sweep::FirstTen)
@@ -281,7 +254,7 @@ impl Progress {
     }
 
     fn step(&mut self, training: &Training<'_>, step: &Step) -> Result<()> {
-        self.losses += step.update.losses.total;
+        self.losses += step.update.loss;
         self.created += step.update.created as f64;
         self.summed += 1;
         let done = step.window.saturating_sub(self.from.0) as f64;

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::Check;
 use crate::Result;
 use crate::config::{Preset, Settings};
+use crate::encoder::TrainingOptions;
 use crate::encoder::device::DeviceChoice;
-use crate::encoder::inference::{Folded, Inference};
-use crate::encoder::init::random_parameters;
-use crate::encoder::{Plan, TrainingOptions};
-use crate::learner::update::Learner;
+use crate::encoder::inference::Inference;
+use crate::learner::Trainer;
+use crate::model::Model;
 use crate::random::{Purpose, Random};
 use crate::run::plan::PERIOD;
 
@@ -98,13 +98,12 @@ fn measure() -> Result<(Duration, Option<Duration>)> {
     settings.window = FRAMES;
     settings.stride = FRAMES;
     settings.validate()?;
-    let plan: Plan = settings.plan()?;
-    let parameters = random_parameters(settings.architecture(), &plan, settings.seed);
-    let statistics = plan.fresh_statistics();
+    let model = Model::random(&settings, settings.seed)?;
+    let plan = Arc::clone(&model.plan);
     let mut random = Random::new(0, Purpose::World, 0);
     let mut noise = |length: usize| -> Vec<f32> { (0..length).map(|_| random.between(0.0, 1.0)).collect() };
 
-    let mut inference = Inference::new(Arc::new(Folded::new(&plan, &parameters, &statistics)?), 0)?;
+    let mut inference = Inference::new(model.fold()?, 0)?;
     let (image, mut embedding) = (noise(plan.image.len()), vec![0.0; plan.features]);
     let mut times = Vec::with_capacity(TIMED);
     for _ in 0..TIMED {
@@ -122,11 +121,11 @@ fn measure() -> Result<(Duration, Option<Duration>)> {
     }
 
     let device = DeviceChoice::Cuda.open().or_else(|_| DeviceChoice::Cpu.open())?;
-    let encoder = device.training_encoder(Arc::new(plan.clone()), TrainingOptions::default(), 0)?;
-    let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
+    let encoder = device.training_encoder(Arc::clone(&plan), TrainingOptions::default(), 0)?;
+    let mut trainer = Trainer::new(&settings, model, encoder)?;
     let images = noise((1 + settings.second_views) * FRAMES * plan.image.len());
     let start = Instant::now();
-    learner.update(&images, FRAMES, FRAMES)?;
+    trainer.learn_from_views(&images, FRAMES, FRAMES)?;
     Ok((frame, Some(start.elapsed())))
 }
 

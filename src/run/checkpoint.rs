@@ -28,6 +28,7 @@ use crate::encoder::{ModelCard, Plan};
 use crate::learner::saved;
 use crate::learner::update::LearnerState;
 use crate::memory::{Control, LiveMemory};
+use crate::objective::oupn::check_slots;
 use crate::storage::{Checkpoint, CheckpointStore, Faulty, Keep, Mark, Unusable};
 use crate::tensors::{Tensor, TensorFile, serialize_with_pixels};
 use crate::trace::{self, DiskLevel, Recorder};
@@ -129,7 +130,11 @@ pub struct CheckpointWriter {
 
 impl CheckpointWriter {
     /// Saves a checkpoint and says how that went. A failure is told, not passed on: the run goes on without it.
-    pub fn save(&self, live: &LivePart, learner: &LearnerState) -> trace::Checkpoint {
+    pub fn save(
+        &self,
+        live: &LivePart,
+        learner: impl FnOnce(&mut Tensors, &mut Header),
+    ) -> trace::Checkpoint {
         let start = Instant::now();
         let outcome = self.try_save(live, learner);
         let mut record = trace::Checkpoint {
@@ -153,7 +158,11 @@ impl CheckpointWriter {
         record
     }
 
-    fn try_save(&self, live: &LivePart, learner: &LearnerState) -> Result<(String, u64)> {
+    fn try_save(
+        &self,
+        live: &LivePart,
+        learner: impl FnOnce(&mut Tensors, &mut Header),
+    ) -> Result<(String, u64)> {
         if let Some(trouble) = self.recorder.trouble() {
             return Err(Error::Device(format!("the disk is in trouble: {}", trouble.what)));
         }
@@ -173,10 +182,21 @@ impl CheckpointWriter {
     }
 }
 
-/// The bytes of a checkpoint.
-pub fn encode(live: &LivePart, learner: &LearnerState, settings: &str, card: &str) -> Result<Vec<u8>> {
+/// What a file holds by name.
+pub type Tensors = BTreeMap<String, Tensor>;
+
+/// Its header.
+pub type Header = HashMap<String, String>;
+
+/// The bytes of a checkpoint; `learner` adds everything that learning has changed.
+pub fn encode(
+    live: &LivePart,
+    learner: impl FnOnce(&mut Tensors, &mut Header),
+    settings: &str,
+    card: &str,
+) -> Result<Vec<u8>> {
     let (mut tensors, mut header) = (BTreeMap::new(), HashMap::new());
-    saved::save(learner, &mut tensors, &mut header);
+    learner(&mut tensors, &mut header);
     saved::put_prototypes("live", live.memory.prototypes(), &mut tensors);
     if let Some(calibrator) = &live.calibrator {
         let dimension = live.memory.prototypes().dimension();
@@ -227,7 +247,7 @@ pub fn newest(
 ) -> Result<Option<(Checkpoint, Restored)>> {
     store.newest_usable(faulty, |checkpoint, bytes| {
         let restored = decode(&checkpoint.path, &bytes, plan).and_then(|restored| {
-            saved::check_slots(&restored.learner, slots)?;
+            check_slots(&restored.learner.carried, slots)?;
             Ok(restored)
         });
         restored.map_err(|error| match is_newer(&bytes) {
@@ -264,7 +284,8 @@ pub fn decode(path: &Path, bytes: &[u8], plan: &Plan) -> Result<Restored> {
         false => NumbersUsed::default(),
     };
     let [inv_tau, beta, gamma]: [f64; 3] = file.setting("live.control")?;
-    let prototypes = saved::take_prototypes(&file, "live", plan.features)?;
+    let prototypes =
+        saved::take_prototypes(file.tensors(), "live", plan.features).map_err(|error| file.fault(error))?;
     let memory = LiveMemory::from_parts(prototypes, header.ids.clone(), header.ages.clone(), header.next_id)
         .map_err(|error| file.fault(error))?;
     let calibrator = file.get("live.calibration").map(|tensor| {

@@ -11,9 +11,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::learning::{Job, Publication};
+use super::learning::Job;
 use super::session::Session;
 use crate::kernels::vector;
+use crate::learner::Published;
 use crate::memory::{Control, LiveMemory, Rules};
 use crate::{Error, Result};
 
@@ -44,14 +45,14 @@ impl Session {
     }
 
     /// Goes on with the statistics that were measured; none if learning has begun meanwhile.
-    pub(super) fn take_measured(&mut self, outcome: Result<Option<Publication>>) {
+    pub(super) fn take_measured(&mut self, outcome: Result<Option<Published>>) {
         match outcome.and_then(|publication| publication.map_or(Ok(()), |new| self.see_again(new))) {
             Ok(()) => {}
             Err(error) => log::warn!("the statistics of the first frames could not be used: {error}"),
         }
     }
 
-    fn see_again(&mut self, publication: Publication) -> Result<()> {
+    fn see_again(&mut self, publication: Published) -> Result<()> {
         let control = self.live.control;
         self.live.take_up(publication)?;
         self.live.control = control;

@@ -5,7 +5,7 @@
 //! one checkpoint under way, so neither can fill up. New weights travel as an `Arc` that the live path takes up
 //! between two frames.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,14 +14,11 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::checkpoint::{CheckpointWriter, LivePart};
 use super::ring::Sample;
-use crate::config::Settings;
-use crate::encoder::Plan;
-use crate::encoder::card::InputScaling;
-use crate::encoder::inference::Folded;
-use crate::learner::update::{Learner, LearnerState, Update};
-use crate::memory::Control;
+use crate::learner::update::{LearnerState, Update};
+use crate::learner::{Published, Trainer, WindowOfFrames};
+use crate::tensors::Tensor;
 use crate::trace;
-use crate::views::{Pairing, Pixels, Views};
+use crate::views::Pixels;
 use crate::{Error, Result};
 
 /// The threads in which views and the memory's windows are computed; 0 for as many as the machine has.
@@ -47,13 +44,20 @@ pub struct Lesson {
     pub beta: Option<f64>,
 }
 
-/// What an encoder has become.
-#[derive(Clone, Debug)]
-pub struct Publication {
-    /// Its weights, ready for single frames.
-    pub folded: Arc<Folded>,
-    /// 1/τ, β, γ.
-    pub control: Control,
+impl Lesson {
+    /// As the trainer reads it. Views are numbered by the window's first frame: whatever happened in between, the same frames
+    /// give the same views. A sample without a companion stands in for it itself.
+    fn window(&self) -> WindowOfFrames<'_> {
+        WindowOfFrames {
+            number: self.samples.first().map_or(0, |sample| sample.frame),
+            frames: self.samples.iter().map(|sample| Pixels::Bytes(&sample.pixels)).collect(),
+            next: (self.samples.iter())
+                .map(|sample| sample.companion.as_ref().map_or(&sample.pixels, |(_, pixels)| pixels))
+                .map(|pixels| Pixels::Bytes(pixels))
+                .collect(),
+            stride: self.stride,
+        }
+    }
 }
 
 /// What became of a lesson.
@@ -63,12 +67,10 @@ pub struct Learned {
     pub update: Update,
     /// Updates applied over all restarts, this one included.
     pub step: u64,
-    /// The encoder's learning rate in it.
-    pub learning_rate: f64,
     /// How long it took, views included.
     pub seconds: f64,
     /// The new weights, unless the update was refused.
-    pub publication: Option<Publication>,
+    pub publication: Option<Published>,
     /// Number of the window's last frame.
     pub last_frame: u64,
     /// Frames of the window.
@@ -77,77 +79,30 @@ pub struct Learned {
     pub stride: usize,
 }
 
-/// Somebody who learns from windows: the learner, or a test's stand-in for it.
+/// Somebody who learns from windows: the trainer, or a test's stand-in for it.
 pub trait Student: Send {
     /// Learns from one window.
     fn learn(&mut self, lesson: &Lesson) -> Result<Learned>;
-    /// Everything that learning has changed so far.
-    fn state(&self) -> &LearnerState;
+    /// Adds everything that learning has changed so far to what a file will hold.
+    fn save(&self, tensors: &mut BTreeMap<String, Tensor>, header: &mut HashMap<String, String>);
     /// Sets batch norm's statistics to those of these samples, if nothing was learned yet, and says what the encoder is then.
-    fn measure(&mut self, _samples: &[Sample]) -> Result<Option<Publication>> {
+    fn measure(&mut self, _samples: &[Sample]) -> Result<Option<Published>> {
         Ok(None)
     }
     /// Goes on from another state and says what the encoder is then.
-    fn restore(&mut self, state: LearnerState) -> Result<Publication>;
+    fn restore(&mut self, state: LearnerState) -> Result<Published>;
 }
 
-/// The learner with what it needs to turn samples into views.
-pub struct Pupil {
-    learner: Learner,
-    plan: Plan,
-    views: Views,
-    settings: Settings,
-    scaling: InputScaling,
-    images: Vec<f32>,
-}
-
-impl Pupil {
-    /// A pupil for windows and views as the learner's settings have them.
-    pub fn new(learner: Learner, plan: Plan, scaling: InputScaling, settings: Settings) -> Result<Self> {
-        let views = Views::new(settings.views, settings.augmentation.recipe(), plan.image, settings.seed)?;
-        let images = vec![0.0; (1 + settings.second_views) * settings.window * plan.image.len()];
-        Ok(Self { learner, plan, views, settings, scaling, images })
-    }
-
-    fn publication(&self) -> Result<Publication> {
-        let state = &self.learner.state;
-        let folded = Arc::new(Folded::new(&self.plan, &state.parameters, &state.statistics)?);
-        Ok(Publication { folded, control: state.control })
-    }
-}
-
-impl Student for Pupil {
+impl Student for Trainer {
     fn learn(&mut self, lesson: &Lesson) -> Result<Learned> {
         let start = Instant::now();
         if let Some(beta) = lesson.beta {
-            self.learner.state.control.beta = beta;
+            self.control_mut().beta = beta;
         }
-        let frames: Vec<Pixels<'_>> =
-            lesson.samples.iter().map(|sample| Pixels::Bytes(&sample.pixels)).collect();
-        let next: Vec<Pixels<'_>> = match self.settings.views {
-            Pairing::NextFrame => lesson
-                .samples
-                .iter()
-                .map(|sample| sample.companion.as_ref().map_or(&sample.pixels, |(_, pixels)| pixels))
-                .map(|pixels| Pixels::Bytes(pixels))
-                .collect(),
-            Pairing::CleanAndAugmented | Pairing::TwoAugmented => Vec::new(),
-        };
-        let numbers = (1 + self.settings.second_views) * frames.len() * self.plan.image.len();
-        let window = lesson.samples.first().map_or(0, |sample| sample.frame);
-        let images = self
-            .images
-            .get_mut(..numbers)
-            .ok_or_else(|| Error::input("a window of more frames than it was made for"))?;
-        // Views are numbered by the window's first frame: whatever happened in between, the same frames give the same views.
-        self.views.make(window, &frames, &next, images)?;
-        self.scaling.apply(images);
-        let step = self.learner.state.adam.step;
-        let update = self.learner.update(images, frames.len(), lesson.stride)?;
-        let publication = if update.refused.is_none() { Some(self.publication()?) } else { None };
+        let update = Trainer::learn(self, &lesson.window())?;
+        let publication = if update.refused.is_none() { Some(self.publish()?) } else { None };
         Ok(Learned {
-            step: self.learner.state.adam.step,
-            learning_rate: self.settings.rates(step).encoder,
+            step: self.steps(),
             seconds: start.elapsed().as_secs_f64(),
             publication,
             last_frame: lesson.samples.last().map_or(0, |sample| sample.frame),
@@ -157,24 +112,22 @@ impl Student for Pupil {
         })
     }
 
-    fn state(&self) -> &LearnerState {
-        &self.learner.state
+    fn save(&self, tensors: &mut BTreeMap<String, Tensor>, header: &mut HashMap<String, String>) {
+        Trainer::save(self, tensors, header);
     }
 
-    fn measure(&mut self, samples: &[Sample]) -> Result<Option<Publication>> {
-        if self.learner.state.adam.step > 0 {
+    fn measure(&mut self, samples: &[Sample]) -> Result<Option<Published>> {
+        if self.steps() > 0 {
             return Ok(None);
         }
-        let bytes = samples.iter().flat_map(|sample| sample.pixels.iter());
-        let mut images: Vec<f32> = bytes.map(|byte| f32::from(*byte) / 255.0).collect();
-        self.scaling.apply(&mut images);
-        self.learner.measure_statistics(&self.plan, &images, samples.len())?;
-        self.publication().map(Some)
+        let pictures: Vec<&[u8]> = samples.iter().map(|sample| &*sample.pixels).collect();
+        self.measure_statistics(&pictures)?;
+        self.publish().map(Some)
     }
 
-    fn restore(&mut self, state: LearnerState) -> Result<Publication> {
-        self.learner.state = state;
-        self.publication()
+    fn restore(&mut self, state: LearnerState) -> Result<Published> {
+        Trainer::restore(self, state)?;
+        self.publish()
     }
 }
 
@@ -199,9 +152,9 @@ pub enum Report {
     /// Of a checkpoint.
     Saved(trace::Checkpoint),
     /// Of measured statistics.
-    Measured(Box<Result<Option<Publication>>>),
+    Measured(Box<Result<Option<Published>>>),
     /// Of another state.
-    Restored(Result<Publication>),
+    Restored(Result<Published>),
 }
 
 /// The live path's end of the thread.
@@ -230,7 +183,9 @@ impl LearnerThread {
             while let Ok(job) = incoming.recv() {
                 let report = match job {
                     Job::Learn(lesson) => Report::Learned(Box::new(pool.install(|| student.learn(&lesson)))),
-                    Job::Save(live) => Report::Saved(checkpoints.save(&live, student.state())),
+                    Job::Save(live) => Report::Saved(
+                        checkpoints.save(&live, |tensors, header| student.save(tensors, header)),
+                    ),
                     Job::Measure(samples) => Report::Measured(Box::new(student.measure(&samples))),
                     Job::Restore(state) => Report::Restored(student.restore(*state)),
                 };
@@ -348,10 +303,4 @@ impl Drop for LearnerThread {
 
 fn gone() -> Error {
     Error::Device("the learner has ended unexpectedly: categories go on without learning".to_owned())
-}
-
-impl std::fmt::Debug for Pupil {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pupil").field("pairing", &self.settings.views).finish_non_exhaustive()
-    }
 }

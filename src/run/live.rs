@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use super::cold_start;
-use super::learning::Publication;
 use crate::calibration::Calibrator;
 use crate::camera::Frame;
 use crate::encoder::card::InputScaling;
 use crate::encoder::inference::Inference;
 use crate::encoder::plan::Shape;
 use crate::frame::Fit;
+use crate::learner::Published;
 use crate::memory::{Control, LiveMemory, Observation, Rules};
 use crate::{Error, Result};
 
@@ -164,7 +164,7 @@ impl LivePath {
     }
 
     /// Takes up what has been learned.
-    pub fn take_up(&mut self, publication: Publication) -> Result<()> {
+    pub fn take_up(&mut self, publication: Published) -> Result<()> {
         self.inference.replace(publication.folded)?;
         self.control = publication.control;
         Ok(())

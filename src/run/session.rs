@@ -16,7 +16,7 @@ use super::checkpoint::{CheckpointWriter, NumbersUsed};
 use super::feed::{Feed, Poll};
 use super::folder::Folder;
 use super::journal::{Event, FrameEvent, Journal};
-use super::learning::{self, LearnerThread, Pupil, Student};
+use super::learning::{self, LearnerThread};
 use super::live::LivePath;
 use super::liveness::Liveness;
 use super::machine::{self, Machine};
@@ -39,9 +39,9 @@ use crate::camera::{self, Camera, Frame, Life};
 use crate::device::clock::{Clock, SystemClock};
 use crate::device::service::ServiceManager;
 use crate::device::{Sensors, board};
-use crate::encoder::inference::{Folded, Inference};
+use crate::encoder::inference::Inference;
 use crate::encoder::{Plan, TrainingOptions};
-use crate::learner::update::Learner;
+use crate::learner::Trainer;
 use crate::memory::LiveMemory;
 use crate::storage::{CheckpointStore, Filesystem, FolderLock, OsFilesystem};
 use crate::trace::{self, CameraState, DiskLevel, DiskTrouble, StopReason, TraceWriter};
@@ -240,7 +240,7 @@ impl Session {
         before.header = start.restored.as_ref().map(|restored| restored.live.header.clone());
         before.same_source = Before::is_same_source(plan, remembered.as_deref(), before.header.as_ref());
 
-        let Core { mut live, pupil, pool, compute, card } = Core::new(plan, &network, start, &mut before)?;
+        let Core { mut live, trainer, pool, compute, card } = Core::new(plan, &network, start, &mut before)?;
         let mut feed = Feed::open(plan, &camera, before.next_sequence())?;
         // Only now: a source that could not be opened is not this recording's.
         Remembered::of(plan).write(&*fs, &plan.data)?;
@@ -320,7 +320,7 @@ impl Session {
                 keep_window: plan.keep_window,
                 ran_before: position.ran_before,
             },
-            learner: LearnerThread::start(Box::new(pupil), checkpoints, pool)?,
+            learner: LearnerThread::start(Box::new(trainer), checkpoints, pool)?,
             plan: plan.clone(),
             signals: Signals::listen()?,
             machine: Machine::new(Sensors::system(), &plan.data),
@@ -607,7 +607,7 @@ impl Session {
 /// What a run computes with.
 pub(super) struct Core {
     pub(super) live: LivePath,
-    pupil: Pupil,
+    trainer: Trainer,
     /// The threads of learning.
     pool: rayon::ThreadPool,
     /// What trains, in words.
@@ -623,33 +623,31 @@ impl Core {
         let compute = plan.device.open()?;
         let name = compute.name();
         let options = TrainingOptions { memory_budget: plan.memory_budget, ..TrainingOptions::default() };
-        let encoder = compute.training_encoder(Arc::new(network.clone()), options, plan.threads)?;
-        let folded = Arc::new(Folded::new(network, &start.parameters, &start.statistics)?);
-        let scaling = start.card.input.clone();
+        let encoder = compute.training_encoder(Arc::clone(&start.model.plan), options, plan.threads)?;
         let mut live = LivePath::new(
             network.image,
-            Inference::new(folded, plan.threads)?,
-            scaling.clone(),
+            Inference::new(start.model.fold()?, plan.threads)?,
+            start.model.card.input.clone(),
             settings.rules(),
             LiveMemory::new(settings.slots, network.features)?,
-            start.control,
+            start.model.control,
             plan.calibrate.then(|| Calibrator::new(network.features)),
         );
         live.cold = plan.model.is_none();
-        let mut learner = Learner::new(settings, network, encoder, start.parameters, start.statistics)?;
-        learner.state.control = start.control;
+        let card = start.model.card.to_toml()?;
         let pool = learning::pool(plan.threads)?;
-        let mut pupil = pool.install(|| Pupil::new(learner, network.clone(), scaling, settings.clone()))?;
+        let mut trainer = pool.install(|| Trainer::new(settings, start.model, encoder))?;
         if let Some(restored) = start.restored {
             let part = restored.live;
-            live.take_up(pupil.restore(restored.learner)?)?;
+            trainer.restore(restored.learner)?;
+            live.take_up(trainer.publish()?)?;
             live.control = part.control;
             live.memory = part.memory;
             live.calibrator = part.calibrator;
             before.used = part.used;
             before.samples = part.samples;
         }
-        Ok(Self { live, pupil, pool, compute: name, card: start.card.to_toml()? })
+        Ok(Self { live, trainer, pool, compute: name, card })
     }
 }
 

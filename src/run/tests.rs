@@ -3,13 +3,14 @@
 mod faults;
 mod steps;
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::checkpoint::{CheckpointWriter, LiveHeader, LivePart, decode, encode};
-use super::learning::{Job, Learned, LearnerThread, Lesson, Publication, Student};
+use super::learning::{Job, Learned, LearnerThread, Lesson, Student};
 use super::plan::RunPlan;
 use super::ring::Sample;
 use super::status::Status;
@@ -19,9 +20,11 @@ use crate::camera::Options;
 use crate::config::{EncoderKind, Preset, Settings};
 use crate::encoder::ModelCard;
 use crate::encoder::device::DeviceChoice;
-use crate::learner::update::{LearnerState, Refusal, Times, Update};
-use crate::memory::{LiveMemory, Losses};
+use crate::learner::update::{LearnerState, Refusal, Update};
+use crate::learner::{Published, saved};
+use crate::memory::LiveMemory;
 use crate::storage::OsFilesystem;
+use crate::tensors::Tensor;
 use crate::trace::{Reader, Record, SkipReason};
 use crate::{Error, Result};
 
@@ -105,11 +108,11 @@ impl Student for Slow {
         Err(Error::Device("this learner learns nothing".into()))
     }
 
-    fn state(&self) -> &LearnerState {
-        &self.state
+    fn save(&self, tensors: &mut BTreeMap<String, Tensor>, header: &mut HashMap<String, String>) {
+        saved::save(&self.state, tensors, header);
     }
 
-    fn restore(&mut self, _: LearnerState) -> Result<Publication> {
+    fn restore(&mut self, _: LearnerState) -> Result<Published> {
         Err(Error::Device("never asked".into()))
     }
 }
@@ -148,11 +151,11 @@ impl Student for Counting {
         Err(Error::Device("this learner learns nothing".into()))
     }
 
-    fn state(&self) -> &LearnerState {
-        &self.0
+    fn save(&self, tensors: &mut BTreeMap<String, Tensor>, header: &mut HashMap<String, String>) {
+        saved::save(&self.0, tensors, header);
     }
 
-    fn restore(&mut self, _: LearnerState) -> Result<Publication> {
+    fn restore(&mut self, _: LearnerState) -> Result<Published> {
         Err(Error::Device("never asked".into()))
     }
 }
@@ -186,18 +189,12 @@ impl Student for Unlucky {
     fn learn(&mut self, lesson: &Lesson) -> Result<Learned> {
         let update = Update {
             refused: Some(Refusal::LossNotFinite),
-            losses: Losses { total: f64::NAN, ..Losses::default() },
-            mean_new_probability: f64::NAN,
-            created: 0,
-            in_use: 0,
-            spread: 0.5,
             gradient_norm: f64::INFINITY,
-            times: Times::default(),
+            ..Update::unknown(&[], 0.0)
         };
         Ok(Learned {
             update,
             step: 0,
-            learning_rate: 0.0,
             seconds: 0.0,
             publication: None,
             last_frame: lesson.samples[lesson.samples.len() - 1].frame,
@@ -206,11 +203,11 @@ impl Student for Unlucky {
         })
     }
 
-    fn state(&self) -> &LearnerState {
-        &self.0
+    fn save(&self, tensors: &mut BTreeMap<String, Tensor>, header: &mut HashMap<String, String>) {
+        saved::save(&self.0, tensors, header);
     }
 
-    fn restore(&mut self, _: LearnerState) -> Result<Publication> {
+    fn restore(&mut self, _: LearnerState) -> Result<Published> {
         Err(Error::Device("never asked".into()))
     }
 }
@@ -270,7 +267,10 @@ fn checkpoint_bytes() -> (Vec<u8>, crate::encoder::Plan) {
         keep_window: true,
     };
     let card = ModelCard::known().unwrap()[0].to_toml().unwrap();
-    (encode(&live, &learner, &settings.to_toml(), &card).unwrap(), network)
+    (
+        encode(&live, |to, header| saved::save(&learner, to, header), &settings.to_toml(), &card).unwrap(),
+        network,
+    )
 }
 
 #[test]

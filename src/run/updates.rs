@@ -100,7 +100,7 @@ impl Session {
                 Refusal::GradientNotFinite(_) => SkipReason::GradientNotFinite,
                 Refusal::GradientTooLong => SkipReason::GradientTooLong,
             };
-            let (loss, gradient) = (update.losses.total as f32, update.gradient_norm as f32);
+            let (loss, gradient) = (update.loss as f32, update.gradient_norm as f32);
             return self.skip(learned.last_frame, reason, loss, gradient);
         }
         self.state.updates += 1;
@@ -122,10 +122,10 @@ impl Session {
             window: learned.window as u32,
             stride: learned.stride as u32,
             losses: trace::Losses {
-                total: update.losses.total as f32,
-                self_supervised: update.losses.self_supervised as f32,
-                entropy: update.losses.entropy as f32,
-                creation: update.losses.creation as f32,
+                total: update.loss as f32,
+                self_supervised: update.term("self") as f32,
+                entropy: update.term("entropy") as f32,
+                creation: update.term("new") as f32,
             },
             mean_u_hat: update.mean_new_probability as f32,
             categories: self.live.categories() as u32,
@@ -134,7 +134,7 @@ impl Session {
             inv_tau: control.inv_tau as f32,
             beta: control.beta as f32,
             gamma: control.gamma as f32,
-            learning_rate: learned.learning_rate as f32,
+            learning_rate: update.learning_rate as f32,
             seconds: learned.seconds as f32,
         };
         self.watch_for_collapse(record.collapse);

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use oupn_edge::config::{Preset, Settings};
-use oupn_edge::encoder::init::random_parameters;
 use oupn_edge::encoder::{Fused, NormMode, Parameters, Statistics, TrainingEncoder, TrainingOptions};
-use oupn_edge::learner::update::{Learner, Refusal, Update};
+use oupn_edge::learner::Trainer;
+use oupn_edge::learner::update::{Refusal, Update};
+use oupn_edge::model::Model;
 use oupn_edge::random::{Purpose, Random};
 
 const FRAMES: usize = 12;
@@ -23,12 +24,10 @@ fn settings(straight_through: bool) -> Settings {
     settings
 }
 
-fn learner(settings: &Settings) -> Learner {
-    let plan = settings.plan().unwrap();
-    let parameters = random_parameters(settings.architecture(), &plan, 3);
-    let encoder = Fused::new(Arc::new(plan.clone()), TrainingOptions::default(), 2).unwrap();
-    let statistics = plan.fresh_statistics();
-    Learner::new(settings, &plan, Box::new(encoder), parameters, statistics).unwrap()
+fn trainer(settings: &Settings) -> Trainer {
+    let model = Model::random(settings, 3).unwrap();
+    let encoder = Fused::new(Arc::clone(&model.plan), TrainingOptions::default(), 2).unwrap();
+    Trainer::new(settings, model, Box::new(encoder)).unwrap()
 }
 
 /// Three kinds of stroke, each at a random place: view 1 of all frames, then view 2.
@@ -46,21 +45,20 @@ fn images(number: u64) -> Vec<f32> {
     images
 }
 
-fn run(learner: &mut Learner, updates: std::ops::Range<u64>) -> Vec<Update> {
-    updates.map(|number| learner.update(&images(number), FRAMES, 4).unwrap()).collect()
+fn run(trainer: &mut Trainer, updates: std::ops::Range<u64>) -> Vec<Update> {
+    updates.map(|number| trainer.learn_from_views(&images(number), FRAMES, 4).unwrap()).collect()
 }
 
 #[test]
 fn the_loss_falls() {
     let settings = settings(false);
-    let mut learner = learner(&settings);
-    let updates = run(&mut learner, 0..60);
-    let mean =
-        |updates: &[Update]| updates.iter().map(|u| u.losses.total).sum::<f64>() / updates.len() as f64;
+    let mut trainer = trainer(&settings);
+    let updates = run(&mut trainer, 0..60);
+    let mean = |updates: &[Update]| updates.iter().map(|u| u.loss).sum::<f64>() / updates.len() as f64;
     let (before, after) = (mean(&updates[..10]), mean(&updates[50..]));
     assert!(after < 0.8 * before, "{before} → {after}");
     assert!(updates.iter().all(|update| update.refused.is_none() && update.spread > 0.0));
-    assert_eq!(learner.state.adam.step, 60);
+    assert_eq!(trainer.steps(), 60);
 }
 
 /// The state is all there is: a learner rebuilt around it goes on with the same bits, sampling included.
@@ -68,19 +66,19 @@ fn the_loss_falls() {
 fn a_restored_state_goes_on_bit_for_bit() {
     for straight_through in [false, true] {
         let settings = settings(straight_through);
-        let mut whole = learner(&settings);
+        let mut whole = trainer(&settings);
         run(&mut whole, 0..5);
-        let mut resumed = learner(&settings);
-        resumed.state = whole.state.clone();
+        let mut resumed = trainer(&settings);
+        resumed.restore(whole.state()).unwrap();
         run(&mut whole, 5..10);
         run(&mut resumed, 5..10);
-        assert_eq!(whole.state, resumed.state);
+        assert_eq!(whole.state(), resumed.state());
         let mut other = Settings { seed: settings.seed + 1, ..settings.clone() };
         other.straight_through = straight_through;
-        let mut other = learner(&other);
+        let mut other = trainer(&other);
         run(&mut other, 0..10);
         assert_eq!(
-            other.state == whole.state,
+            other.state() == whole.state(),
             !straight_through,
             "the seed decides the samples, and nothing else"
         );
@@ -100,21 +98,22 @@ fn second_views_are_averaged() {
     let separate: Vec<_> = seconds
         .chunks_exact(FRAMES * 256)
         .map(|second| {
-            let mut learner = learner(&one);
-            let update = learner.update(&[first, second].concat(), FRAMES, 4).unwrap();
-            (update, learner.state)
+            let mut trainer = trainer(&one);
+            let update = trainer.learn_from_views(&[first, second].concat(), FRAMES, 4).unwrap();
+            (update, trainer.state())
         })
         .collect();
-    let mut learner = learner(&two);
-    let update = learner.update(&both, FRAMES, 4).unwrap();
+    let mut trainer = trainer(&two);
+    let update = trainer.learn_from_views(&both, FRAMES, 4).unwrap();
 
     let [(a, a_state), (b, b_state)] = &separate[..] else { panic!("two second views") };
-    assert!((a.losses.total - b.losses.total).abs() > 1e-3, "views that differ");
-    let mean = (a.losses.total + b.losses.total) / 2.0;
-    assert!((update.losses.total - mean).abs() < 1e-6, "{} {mean}", update.losses.total);
-    assert_eq!(learner.state.memory, a_state.memory, "written by the first view alone");
+    assert!((a.loss - b.loss).abs() > 1e-3, "views that differ");
+    let mean = (a.loss + b.loss) / 2.0;
+    assert!((update.loss - mean).abs() < 1e-6, "{} {mean}", update.loss);
+    let state = trainer.state();
+    assert_eq!(state.carried, a_state.carried, "written by the first view alone");
 
-    let moments = [&a_state.adam, &b_state.adam, &learner.state.adam].map(|adam| &adam.first);
+    let moments = [&a_state.adam, &b_state.adam, &state.adam].map(|adam| &adam.first);
     let largest = moments[2].iter().fold(0.0f32, |largest, moment| largest.max(moment.abs()));
     assert!(largest > 0.0);
     for ((a, b), both) in moments[0].iter().zip(moments[1]).zip(moments[2]) {
@@ -124,15 +123,15 @@ fn second_views_are_averaged() {
 
 #[test]
 fn what_is_not_finite_is_not_applied() {
-    let mut learner = learner(&settings(false));
-    run(&mut learner, 0..2);
-    let before = learner.state.clone();
+    let mut trainer = trainer(&settings(false));
+    run(&mut trainer, 0..2);
+    let before = trainer.state();
     let mut bad = images(2);
     bad[0] = f32::NAN;
-    let update = learner.update(&bad, FRAMES, 4).unwrap();
+    let update = trainer.learn_from_views(&bad, FRAMES, 4).unwrap();
     assert!(update.refused.unwrap().to_string().contains("not finite"));
-    assert_eq!(learner.state, before);
-    assert!(run(&mut learner, 2..3)[0].refused.is_none(), "and the next window is learned from");
+    assert_eq!(trainer.state(), before);
+    assert!(run(&mut trainer, 2..3)[0].refused.is_none(), "and the next window is learned from");
 }
 
 /// An encoder that counts its backward passes.
@@ -167,26 +166,24 @@ impl TrainingEncoder for Counted {
 #[test]
 fn a_loss_that_is_not_finite_costs_no_backward_pass() {
     let settings = Settings { creation_weight: f64::INFINITY, ..settings(false) };
-    let plan = settings.plan().unwrap();
-    let parameters = random_parameters(settings.architecture(), &plan, 3);
+    let model = Model::random(&settings, 3).unwrap();
     let passes = Arc::new(AtomicUsize::new(0));
-    let encoder = Fused::new(Arc::new(plan.clone()), TrainingOptions::default(), 2).unwrap();
+    let encoder = Fused::new(Arc::clone(&model.plan), TrainingOptions::default(), 2).unwrap();
     let encoder = Box::new(Counted(encoder, Arc::clone(&passes)));
-    let statistics = plan.fresh_statistics();
-    let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics).unwrap();
-    let before = learner.state.clone();
-    let update = learner.update(&images(0), FRAMES, 4).unwrap();
+    let mut trainer = Trainer::new(&settings, model, encoder).unwrap();
+    let before = trainer.state();
+    let update = trainer.learn_from_views(&images(0), FRAMES, 4).unwrap();
     assert_eq!(update.refused, Some(Refusal::LossNotFinite));
     assert!(update.gradient_norm.is_nan(), "none was computed");
     assert_eq!(passes.load(Ordering::Relaxed), 0);
-    assert_eq!(learner.state, before);
+    assert_eq!(trainer.state(), before);
 }
 
 #[test]
 fn windows_of_the_wrong_size_are_refused() {
-    let mut learner = learner(&settings(false));
-    assert!(learner.update(&[], 0, 1).is_err());
-    assert!(learner.update(&images(0), FRAMES + 1, 1).is_err());
-    assert!(learner.update(&images(0), FRAMES, FRAMES + 1).is_err());
-    assert!(learner.update(&images(0)[256..], FRAMES, 4).is_err());
+    let mut trainer = trainer(&settings(false));
+    assert!(trainer.learn_from_views(&[], 0, 1).is_err());
+    assert!(trainer.learn_from_views(&images(0), FRAMES + 1, 1).is_err());
+    assert!(trainer.learn_from_views(&images(0), FRAMES, FRAMES + 1).is_err());
+    assert!(trainer.learn_from_views(&images(0)[256..], FRAMES, 4).is_err());
 }

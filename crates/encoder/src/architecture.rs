@@ -78,6 +78,15 @@ fn are_paper_widths(widths: &[usize; 4]) -> bool {
 }
 
 impl Architecture {
+    /// How names of files spell it.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::MobileNetV2 { .. } => "mobilenet_v2",
+            Self::ResNet12 { .. } => "resnet12",
+            Self::Conv4 { .. } => "conv4",
+        }
+    }
+
     /// The paper's Conv-4.
     pub fn conv4(channels: usize, last_relu: bool) -> Self {
         Self::Conv4 { channels, last_relu, widths: paper_widths() }

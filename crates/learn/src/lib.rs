@@ -5,6 +5,8 @@ pub mod calibration;
 pub mod config;
 pub mod learner;
 pub mod memory;
+pub mod model;
+pub mod objective;
 pub mod views;
 
 use oupn_base::{Error, Result, choices, random};

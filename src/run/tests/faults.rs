@@ -219,7 +219,13 @@ fn save_changed(
 ) {
     let (file, Restored { mut live, mut learner, card }) = newest(plan);
     change(&mut live, &mut learner);
-    let bytes = encode(&live, &learner, &plan.settings.to_toml(), &card.to_toml().unwrap()).unwrap();
+    let bytes = encode(
+        &live,
+        |to, header| crate::learner::saved::save(&learner, to, header),
+        &plan.settings.to_toml(),
+        &card.to_toml().unwrap(),
+    )
+    .unwrap();
     let mark =
         Mark { trace_seq: file.mark.trace_seq + 1, running: file.mark.running + Duration::from_secs(60) };
     store(&plan.data).save(mark, &bytes, Keep::LastTwoAndOlder).unwrap();

@@ -24,25 +24,29 @@ fn a_start_is_random_then_a_checkpoint_and_a_checkpoint_is_a_model() {
     let network = plan.settings.plan().unwrap();
     let random = Start::resume_or_new(&plan, &network, &store(&plan)).unwrap();
     assert!(random.restored.is_none() && random.resumed_from.is_none());
-    assert_eq!(random.card.name, "from-scratch");
+    assert_eq!(random.model.card.name, "from-scratch");
 
     Session::open(&plan).unwrap().run().unwrap();
     let resumed = Start::resume_or_new(&plan, &network, &store(&plan)).unwrap();
     assert!(resumed.resumed_from.unwrap().starts_with("checkpoint-"));
-    assert_ne!(resumed.parameters, random.parameters, "two updates fit into nine frames");
+    assert_ne!(resumed.model.parameters, random.model.parameters, "two updates fit into nine frames");
 
     let mut second = plan.clone();
     second.data = folder.path().join("second");
     second.model = Some(store(&plan).list().unwrap()[0].path.clone());
     let warm = Start::resume_or_new(&second, &network, &store(&second)).unwrap();
-    assert_eq!(warm.parameters, resumed.parameters);
-    assert_eq!(warm.control, resumed.restored.unwrap().learner.control, "1/τ, β, γ come with the weights");
+    assert_eq!(warm.model.parameters, resumed.model.parameters);
+    assert_eq!(
+        warm.model.control,
+        resumed.restored.unwrap().learner.control,
+        "1/τ, β, γ come with the weights"
+    );
 }
 
 /// A source and a live path, as they are before the position is known.
 fn opened(plan: &RunPlan, before: &mut Before) -> (Feed, LivePath) {
     let network = plan.settings.plan().unwrap();
-    let start = Start::new(plan, &network).unwrap();
+    let start = Start::new(plan).unwrap();
     let live = Core::new(plan, &network, start, before).unwrap().live;
     let camera: Camera = plan.camera.parse().unwrap();
     (Feed::open(plan, &camera, before.next_sequence()).unwrap(), live)

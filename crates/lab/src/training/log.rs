@@ -1,9 +1,10 @@
 //! The log of a training run: `log.jsonl`, one JSON object a line.
 //!
-//! Every line has `type` and `window` (windows done). Version 1:
+//! Every line has `type` and `window` (windows done). Version 2 (version 1 had `self_supervised`, `entropy`, `creation` and
+//! `mean_creation` instead of `losses` and `mean_u_hat`):
 //! - `start`: `version`, `program`, `stream`, `seed`, `settings` (all of them, as TOML text)
-//! - `window`: `frames`, `loss`, `self_supervised`, `entropy`, `creation`, `mean_creation`, `created` (categories
-//!   founded), `in_use` (slots), `spread`, `gradient_norm`, `inv_tau`, `beta`, `gamma`, `seconds`, `refused` (why, or
+//! - `window`: `frames`, `loss`, `losses` (its terms by name), `mean_u_hat`, `created` (categories
+//!   created), `in_use` (slots), `spread`, `gradient_norm`, `inv_tau`, `beta`, `gamma`, `seconds`, `refused` (why, or
 //!   null)
 //! - `evaluation`: `split`, `episodes`, `frames`, `ami`, `ami_error`, `threshold`, `beta`, `ap`, `ap_error`,
 //!   `categories`, `classes`; fractions, not percent
@@ -12,6 +13,7 @@
 //! A run that goes on from a checkpoint first removes the lines that are younger than it, and the end of a run that is made
 //! longer, so the log reads as that of a run that never stopped.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -26,7 +28,7 @@ use crate::streams::Split;
 use crate::{Error, Result};
 
 /// Version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// An open log.
 #[derive(Debug)]
@@ -66,16 +68,15 @@ impl Log {
 
     /// Appends a window.
     pub fn window(&mut self, step: &Step, control: &Control) -> Result<()> {
-        let Step { window, frames, update, views } = step;
-        let losses = &update.losses;
+        let Step { window, frames, update } = step;
         self.line(&json!({
             "type": "window", "window": window, "frames": frames,
-            "loss": losses.total, "self_supervised": losses.self_supervised, "entropy": losses.entropy,
-            "creation": losses.creation, "mean_creation": losses.mean_creation,
+            "loss": update.loss, "losses": update.terms.iter().copied().collect::<BTreeMap<_, _>>(),
+            "mean_u_hat": update.mean_new_probability,
             "created": update.created, "in_use": update.in_use, "spread": update.spread,
             "gradient_norm": update.gradient_norm,
             "inv_tau": control.inv_tau, "beta": control.beta, "gamma": control.gamma,
-            "seconds": (*views + update.times.total()).as_secs_f64(),
+            "seconds": update.times.total().as_secs_f64(),
             "refused": update.refused.map(|why| why.to_string()),
         }))
     }

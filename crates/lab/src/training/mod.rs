@@ -5,36 +5,29 @@
 
 mod log;
 mod saved;
-mod windows;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::log::{Log, VERSION as LOG_VERSION};
-pub use self::windows::{ViewedWindow, WindowMaker};
 use crate::Result;
 use crate::calibration::Calibrator;
 use crate::config::Settings;
-use crate::encoder::card::{InputScaling, ModelCard};
-use crate::encoder::inference::{Folded, Inference};
-use crate::encoder::{Parameters, Plan, Statistics, TrainingEncoder};
-use crate::learner::update::{Learner, Update};
-use crate::memory::Control;
-use crate::streams::LearningStream;
-use crate::views::Views;
+use crate::encoder::TrainingEncoder;
+use crate::encoder::inference::Inference;
+use crate::learner::update::Update;
+use crate::learner::{Trainer, WindowOfFrames};
+use crate::model::Model;
+use crate::streams::{LearningStream, WindowFrames};
+use crate::views::Pixels;
 
 /// A training run.
 pub struct Training<'a> {
-    /// The learner.
-    pub learner: Learner,
+    trainer: Trainer,
     settings: Settings,
-    plan: Plan,
-    /// What the weights will be called in files.
-    card: ModelCard,
-    /// What is learned from, in words: a run goes on with the same.
-    stream: String,
-    maker: WindowMaker<'a>,
-    window: ViewedWindow,
+    /// What is learned from.
+    stream: &'a dyn LearningStream,
+    /// The same in words: a run goes on with the same.
+    name: String,
     /// Windows done, applied or refused.
     windows: u64,
     /// Time spent on them, restarts included.
@@ -50,81 +43,59 @@ pub struct Step {
     pub frames: usize,
     /// The update.
     pub update: Update,
-    /// Making its views.
-    pub views: Duration,
-}
-
-/// What a run starts from.
-pub struct Beginning {
-    /// What will be trained.
-    pub plan: Plan,
-    /// Its weights.
-    pub parameters: Parameters,
-    /// Its running statistics.
-    pub statistics: Statistics,
-    /// 1/τ, β, γ.
-    pub control: Control,
-    /// What the weights will be called in files; its scaling is applied to the pictures.
-    pub card: ModelCard,
-    /// What is learned from, in words.
-    pub stream: String,
 }
 
 impl<'a> Training<'a> {
-    /// A run from its beginning.
+    /// A run from its beginning, on a stream that is called `name`.
     pub fn new(
         settings: Settings,
-        beginning: Beginning,
+        model: Model,
         encoder: Box<dyn TrainingEncoder + Send>,
         stream: &'a dyn LearningStream,
+        name: String,
     ) -> Result<Self> {
-        let Beginning { plan, parameters, statistics, control, card, stream: name } = beginning;
-        let mut learner = Learner::new(&settings, &plan, encoder, parameters, statistics)?;
-        learner.state.control = control;
-        let views = Views::new(settings.views, settings.augmentation.recipe(), plan.image, settings.seed)?;
-        let maker =
-            WindowMaker { stream, views, second_views: settings.second_views, scaling: card.input.clone() };
-        Ok(Self {
-            learner,
-            settings,
-            plan,
-            card,
-            stream: name,
-            maker,
-            window: ViewedWindow::default(),
-            windows: 0,
-            running: Duration::ZERO,
-        })
+        let trainer = Trainer::new(&settings, model, encoder)?;
+        Ok(Self { trainer, settings, stream, name, windows: 0, running: Duration::ZERO })
     }
 
-    /// Sets β by the frames of the first window, so that a fifth of them found a category: for weights that have learned
+    /// Sets β by the frames of the first window, so that a fifth of them create a category: for weights that have learned
     /// something already. Frames are embedded as they are, with the running statistics.
     pub fn calibrate(&mut self) -> Result<f64> {
-        let state = &mut self.learner.state;
-        let folded = Folded::new(&self.plan, &state.parameters, &state.statistics)?;
-        let mut inference = Inference::new(Arc::new(folded), 1)?;
-        let mut calibrator = Calibrator::new(self.plan.features);
-        let mut embedding = vec![0.0; self.plan.features];
-        for frame in &self.maker.stream.window(0)?.frames {
+        let model = self.trainer.model();
+        let mut control = model.control;
+        let mut inference = Inference::new(model.fold()?, 1)?;
+        let mut calibrator = Calibrator::new(model.plan.features);
+        let mut embedding = vec![0.0; model.plan.features];
+        for frame in &self.stream.window(0)?.frames {
             let mut pixels: Vec<f32> = frame.iter().map(|byte| f32::from(*byte) / 255.0).collect();
-            self.card.input.apply(&mut pixels);
+            model.card.input.apply(&mut pixels);
             inference.embed(&pixels, &mut embedding)?;
-            if let Some(beta) = calibrator.add(&embedding, &state.control, &self.settings.rules())? {
-                state.control.beta = beta;
+            if let Some(beta) = calibrator.add(&embedding, &control, &self.settings.rules())? {
+                control.beta = beta;
             }
         }
-        Ok(state.control.beta)
+        self.trainer.control_mut().beta = control.beta;
+        Ok(control.beta)
     }
 
     /// Learns from the next window.
     pub fn step(&mut self) -> Result<Step> {
         let start = Instant::now();
-        self.maker.make(self.windows, &mut self.window)?;
-        let ViewedWindow { images, frames, time } = &self.window;
-        let update = self.learner.update(images, *frames, *frames)?;
+        let shown = self.stream.window(self.windows)?;
+        let window = window(self.windows, &shown);
+        let frames = window.frames.len();
+        let mut update = self.trainer.learn(&window)?;
         self.windows += 1;
-        self.running += start.elapsed();
-        Ok(Step { window: self.windows, frames: *frames, update, views: *time })
+        let all = start.elapsed();
+        // What it took to draw the window counts with its views.
+        update.times.views += all.saturating_sub(update.times.total());
+        self.running += all;
+        Ok(Step { window: self.windows, frames, update })
+    }
+
+    /// The model as it is now.
+    pub fn model(&self) -> &Model {
+        self.trainer.model()
     }
 
     /// Windows done.
@@ -141,14 +112,19 @@ impl<'a> Training<'a> {
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
+}
 
-    /// The network.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// How bytes become what the encoder reads.
-    pub fn scaling(&self) -> &InputScaling {
-        &self.card.input
+/// A window of a stream as the trainer reads it. The next one begins after its last frame.
+fn window<'a>(number: u64, shown: &'a WindowFrames<'_>) -> WindowOfFrames<'a> {
+    let drawing = |frame: usize| shown.drawings.get(frame).copied().flatten();
+    let frames = shown.frames.iter().enumerate().map(|(number, frame)| match drawing(number) {
+        Some(drawing) => Pixels::Drawn(frame, drawing),
+        None => Pixels::Bytes(frame),
+    });
+    WindowOfFrames {
+        number,
+        frames: frames.collect(),
+        next: shown.next.iter().map(|frame| Pixels::Bytes(frame)).collect(),
+        stride: shown.frames.len(),
     }
 }

@@ -26,11 +26,11 @@ impl Training<'_> {
     /// The whole run as the bytes of a safetensors file.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let (mut named, mut header) = (BTreeMap::new(), HashMap::new());
-        saved::save(&self.learner.state, &mut named, &mut header);
-        header.insert(CARD.to_owned(), self.card.to_toml()?);
+        self.trainer.save(&mut named, &mut header);
+        header.insert(CARD.to_owned(), self.model().card.to_toml()?);
         header.insert(WINDOWS.to_owned(), self.windows.to_string());
         header.insert(RUNNING.to_owned(), self.running.as_secs_f64().to_string());
-        header.insert(STREAM.to_owned(), self.stream.clone());
+        header.insert(STREAM.to_owned(), self.name.clone());
         header.insert(SETTINGS.to_owned(), self.settings.to_toml());
         tensors::serialize(&named, header)
     }
@@ -38,10 +38,12 @@ impl Training<'_> {
     /// The trained model alone: weights, running statistics, 1/τ, β, γ, and the card.
     pub fn model_bytes(&self) -> Result<Vec<u8>> {
         let (mut named, mut header) = (BTreeMap::new(), HashMap::new());
-        saved::save(&self.learner.state, &mut named, &mut header);
-        named.retain(|name, _| !name.starts_with("adam.") && !name.starts_with("memory."));
+        self.trainer.save(&mut named, &mut header);
+        named.retain(|name, _| {
+            !["adam.", "memory.", "objective."].iter().any(|prefix| name.starts_with(prefix))
+        });
         header.retain(|name, _| !name.starts_with("adam."));
-        header.insert(CARD.to_owned(), self.card.to_toml()?);
+        header.insert(CARD.to_owned(), self.model().card.to_toml()?);
         tensors::serialize(&named, header)
     }
 
@@ -67,15 +69,15 @@ impl Training<'_> {
             )));
         }
         let stream = entry(STREAM)?;
-        if *stream != self.stream {
+        if *stream != self.name {
             return Err(Error::input(format!(
                 "{}: the run learns from {stream} and not from {}; give the same stream, or another --output folder",
                 path.display(),
-                self.stream
+                self.name
             )));
         }
         let card = ModelCard::parse(entry(CARD)?, &format!("in {}", path.display()))?;
-        if !card.is_of_same_network(&self.card) {
+        if !card.is_of_same_network(&self.model().card) {
             return Err(Error::input(format!(
                 "{}: the run began with other weights ({}), whose pixels are scaled in another way; give the same \
                  --model, or another --output folder",
@@ -93,9 +95,8 @@ impl Training<'_> {
         let windows = windows
             .parse()
             .map_err(|_| file.fault(format!("header entry `{WINDOWS}` = {windows} is not a whole number")))?;
-        let state = saved::load(&file, &self.plan)?;
-        saved::check_slots(&state, self.settings.slots)?;
-        self.learner.state = state;
+        let state = saved::load(&file, &self.model().plan)?;
+        self.trainer.restore(state)?;
         self.windows = windows;
         self.running = running;
         Ok(())

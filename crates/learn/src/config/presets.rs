@@ -187,7 +187,8 @@ mod tests {
             assert_eq!((rules.straight_through, rules.symmetric), (sampled, symmetric));
             assert_eq!(settings.control(), crate::memory::Control::default());
             assert_eq!((settings.steps, settings.rate_drops.as_slice()), (steps, drops));
-            let (first, last) = (settings.rates(0), settings.rates(steps - 1));
+            let rates = |step| settings.base_rates().scaled(settings.schedule().factor(step));
+            let (first, last) = (rates(0), rates(steps - 1));
             let fall = 0.1f64.powi(drops.len() as i32);
             for (first, last) in [(first.encoder, last.encoder), (first.inv_tau, last.inv_tau), (first.beta, last.beta), (first.gamma, last.gamma)] {
                 assert_eq!(first, 1e-3);

@@ -212,14 +212,13 @@ impl Settings {
         }
     }
 
-    /// The learning rates of the update that follows `step` others.
-    pub fn rates(&self, step: u64) -> Rates {
-        let factor = self.schedule().factor(step);
+    /// The learning rates before they fall.
+    pub fn base_rates(&self) -> Rates {
         Rates {
-            encoder: self.learning_rate * factor,
-            inv_tau: self.inv_tau_learning_rate * factor,
-            beta: self.beta_learning_rate * factor,
-            gamma: self.gamma_learning_rate * factor,
+            encoder: self.learning_rate,
+            inv_tau: self.inv_tau_learning_rate,
+            beta: self.beta_learning_rate,
+            gamma: self.gamma_learning_rate,
         }
     }
 

@@ -3,7 +3,9 @@
 pub mod adam;
 pub mod saved;
 pub mod schedule;
+mod trainer;
 pub mod update;
 
 pub use adam::{Adam, Rates};
 pub use schedule::Schedule;
+pub use trainer::{Published, Trainer, WindowOfFrames};

@@ -9,15 +9,36 @@ use std::path::Path;
 
 use super::adam::Adam;
 use super::update::LearnerState;
-use crate::encoder::Plan;
 use crate::encoder::parameters::FlatTensors;
 use crate::encoder::weights::put;
+use crate::encoder::{Parameters, Plan, Statistics};
 use crate::memory::{Control, Prototypes};
 use crate::tensors::{Tensor, TensorFile};
 use crate::{Error, Result};
 
+/// How the names of what an objective carries begin.
+const CARRIED: [&str; 2] = ["memory.", "objective."];
+
 /// Header entry of 1/τ, β, γ.
 const CONTROL: &str = "control";
+
+/// Adds what learning has changed to what a file will hold, but for what the objective carries.
+pub(super) fn put_learned(
+    parameters: &Parameters,
+    statistics: &Statistics,
+    control: &Control,
+    adam: &Adam,
+    tensors: &mut BTreeMap<String, Tensor>,
+    header: &mut HashMap<String, String>,
+) {
+    put(parameters, tensors);
+    put(statistics, tensors);
+    put_control(control, tensors, header);
+    for (name, values) in adam.tensors() {
+        tensors.insert(name.to_owned(), Tensor { shape: vec![values.len()], values: values.to_vec() });
+    }
+    header.extend(adam.header().map(|(name, value)| (name.to_owned(), value)));
+}
 
 /// Adds the whole state to what a file will hold.
 pub fn save(
@@ -25,14 +46,9 @@ pub fn save(
     tensors: &mut BTreeMap<String, Tensor>,
     header: &mut HashMap<String, String>,
 ) {
-    put(&state.parameters, tensors);
-    put(&state.statistics, tensors);
-    put_control(&state.control, tensors, header);
-    for (name, values) in state.adam.tensors() {
-        tensors.insert(name.to_owned(), Tensor { shape: vec![values.len()], values: values.to_vec() });
-    }
-    header.extend(state.adam.header().map(|(name, value)| (name.to_owned(), value)));
-    put_prototypes("memory", &state.memory, tensors);
+    let LearnerState { parameters, statistics, control, adam, carried } = state;
+    put_learned(parameters, statistics, control, adam, tensors, header);
+    tensors.extend(carried.clone());
 }
 
 /// The state that [`save`] wrote, for the network of `plan`.
@@ -48,13 +64,14 @@ pub fn load(file: &TensorFile, plan: &Plan) -> Result<LearnerState> {
     let moments = |name: &str| file.finite(name, &[weights]).map(<[f32]>::to_vec);
     let adam = Adam::restore(moments("adam.first")?, moments("adam.second")?, file.metadata())
         .map_err(|error| file.fault(error))?;
-    Ok(LearnerState {
-        control: take_control(file)?,
-        memory: take_prototypes(file, "memory", plan.features)?,
-        parameters,
-        statistics,
-        adam,
-    })
+    let carried: BTreeMap<_, _> = (file.tensors().iter())
+        .filter(|(name, _)| CARRIED.iter().any(|prefix| name.starts_with(prefix)))
+        .map(|(name, tensor)| (name.clone(), tensor.clone()))
+        .collect();
+    if carried.contains_key("memory.counts") {
+        take_prototypes(&carried, "memory", plan.features).map_err(|error| file.fault(error))?;
+    }
+    Ok(LearnerState { control: take_control(file)?, carried, parameters, statistics, adam })
 }
 
 /// Adds 1/τ, β, γ: as three tensors of one number for other tools, and exactly in the header.
@@ -115,10 +132,24 @@ pub fn put_prototypes(name: &str, memory: &Prototypes<f32>, tensors: &mut BTreeM
 }
 
 /// The memory that [`put_prototypes`] wrote under this name.
-pub fn take_prototypes(file: &TensorFile, name: &str, dimension: usize) -> Result<Prototypes<f32>> {
-    let counts = &file.require(&format!("{name}.counts"))?.values;
-    let vectors = file.finite(&format!("{name}.prototypes"), &[counts.len(), dimension])?;
-    Prototypes::from_parts(dimension, vectors.to_vec(), counts.clone()).map_err(|error| file.fault(error))
+pub fn take_prototypes(
+    from: &BTreeMap<String, Tensor>,
+    name: &str,
+    dimension: usize,
+) -> Result<Prototypes<f32>> {
+    let tensor = |part: &str| {
+        let name = format!("{name}.{part}");
+        from.get(&name).ok_or_else(|| Error::input(format!("there is no tensor `{name}`")))
+    };
+    let (counts, vectors) = (tensor("counts")?, tensor("prototypes")?);
+    if vectors.shape != [counts.values.len(), dimension] {
+        return Err(Error::input(format!(
+            "tensor `{name}.prototypes` has the shape {:?}; expected {} x {dimension}",
+            vectors.shape,
+            counts.values.len()
+        )));
+    }
+    Prototypes::from_parts(dimension, vectors.values.clone(), counts.values.clone())
 }
 
 fn take_named<Role>(file: &TensorFile, to: &mut FlatTensors<Role>) -> Result<()> {
@@ -127,17 +158,6 @@ fn take_named<Role>(file: &TensorFile, to: &mut FlatTensors<Role>) -> Result<()>
         to.tensor_mut(index).copy_from_slice(file.finite(&spec.name, &spec.shape)?);
     }
     Ok(())
-}
-
-/// Refuses a state that is not one of these settings' making: another number of slots.
-pub fn check_slots(state: &LearnerState, slots: usize) -> Result<()> {
-    if state.memory.slots() == slots {
-        return Ok(());
-    }
-    Err(Error::input(format!(
-        "the checkpoint's memory has {} slots, the settings ask for {slots}: keep the setting, or use another --data folder",
-        state.memory.slots()
-    )))
 }
 
 #[cfg(test)]
@@ -157,9 +177,15 @@ mod tests {
         adam.control_second = [0.1, 1.0 / 3.0, 7e-300];
         let counts = (0..150).map(|slot| slot as f32 / 7.0).collect();
         let vectors = (0..150 * plan.features).map(|at| (at as f32).sin()).collect();
+        let mut carried = BTreeMap::new();
+        put_prototypes(
+            "memory",
+            &Prototypes::from_parts(plan.features, vectors, counts).unwrap(),
+            &mut carried,
+        );
         let state = LearnerState {
             control: Control { inv_tau: 10.1, beta: -9.0 - 1.0 / 3.0, gamma: 1.0 },
-            memory: Prototypes::from_parts(plan.features, vectors, counts).unwrap(),
+            carried,
             statistics: plan.fresh_statistics(),
             parameters,
             adam,

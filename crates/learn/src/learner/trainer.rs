@@ -1,0 +1,319 @@
+//! The one learning step: views of a window of frames, their embeddings, the objective's loss and gradient, back through the
+//! encoder, and Adam. Recordings, training on data sets, `bench`, `doctor` and `self check` all learn here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::adam::{Adam, Outcome, Rates};
+use super::saved;
+use super::schedule::Schedule;
+use super::update::{LearnerState, Refusal, Update, spread};
+use crate::config::Settings;
+use crate::encoder::inference::Folded;
+use crate::encoder::{NormMode, Parameters, TrainingEncoder};
+use crate::memory::Control;
+use crate::model::Model;
+use crate::objective::{Embeddings, Objective, Oupn, Question};
+use crate::tensors::Tensor;
+use crate::views::{Pixels, Views};
+use crate::{Error, Result};
+
+/// A window of frames to learn from.
+#[derive(Clone, Debug)]
+pub struct WindowOfFrames<'a> {
+    /// Its number: the same number gives the same views of the same frames.
+    pub number: u64,
+    /// Its frames.
+    pub frames: Vec<Pixels<'a>>,
+    /// What came after each of them, if views are of the next frame.
+    pub next: Vec<Pixels<'a>>,
+    /// The frames after which the next window begins.
+    pub stride: usize,
+}
+
+/// What learning has made of the encoder, ready for single pictures.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// Its weights.
+    pub folded: Arc<Folded>,
+    /// 1/τ, β, γ.
+    pub control: Control,
+}
+
+/// The one that learns: a model, an objective, and what carries the gradient from the one to the other.
+pub struct Trainer {
+    model: Model,
+    adam: Adam,
+    objective: Box<dyn Objective>,
+    encoder: Box<dyn TrainingEncoder + Send>,
+    views: Views,
+    schedule: Schedule,
+    rates: Rates,
+    norm: NormMode,
+    /// Views of a frame.
+    each: usize,
+    /// The most frames of a window.
+    longest: usize,
+    images: Vec<f32>,
+    features: Vec<f32>,
+    d_features: Vec<f32>,
+    gradients: Parameters,
+}
+
+impl Trainer {
+    /// A trainer of this model by the paper's objective, with an empty memory and a fresh optimiser.
+    ///
+    /// # Errors
+    /// If the settings cannot be.
+    pub fn new(settings: &Settings, model: Model, encoder: Box<dyn TrainingEncoder + Send>) -> Result<Self> {
+        let objective = Oupn::new(settings, model.plan.features)?;
+        Self::with(settings, model, encoder, Box::new(objective))
+    }
+
+    /// A trainer by another objective.
+    ///
+    /// # Errors
+    /// If the settings cannot be.
+    pub fn with(
+        settings: &Settings,
+        model: Model,
+        encoder: Box<dyn TrainingEncoder + Send>,
+        objective: Box<dyn Objective>,
+    ) -> Result<Self> {
+        let each = 1 + settings.second_views;
+        let images = each * settings.window;
+        let size = model.plan.image;
+        Ok(Self {
+            adam: Adam::new(model.parameters.values.len()),
+            objective,
+            encoder,
+            views: Views::new(settings.views, settings.augmentation.recipe(), size, settings.seed)?,
+            schedule: settings.schedule(),
+            rates: settings.base_rates(),
+            norm: settings.norm_statistics,
+            each,
+            longest: settings.window,
+            // Made when the first window comes: who brings views of his own needs none.
+            images: Vec::new(),
+            features: vec![0.0; images * model.plan.features],
+            d_features: vec![0.0; images * model.plan.features],
+            gradients: model.plan.zero_parameters(),
+            model,
+        })
+    }
+
+    /// The model as it is now.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// 1/τ, β, γ, to be set by who has measured them.
+    pub fn control_mut(&mut self) -> &mut Control {
+        &mut self.model.control
+    }
+
+    /// Updates applied so far.
+    pub fn steps(&self) -> u64 {
+        self.adam.step
+    }
+
+    /// The encoder as it is now, for single pictures.
+    ///
+    /// # Errors
+    /// If the weights are not of the network.
+    pub fn publish(&self) -> Result<Published> {
+        Ok(Published { folded: self.model.fold()?, control: self.model.control })
+    }
+
+    /// Everything that learning has changed.
+    pub fn state(&self) -> LearnerState {
+        let Model { parameters, statistics, control, .. } = self.model.clone();
+        LearnerState {
+            parameters,
+            statistics,
+            control,
+            adam: self.adam.clone(),
+            carried: self.objective.carried(),
+        }
+    }
+
+    /// Adds everything that learning has changed to what a file will hold.
+    pub fn save(&self, tensors: &mut BTreeMap<String, Tensor>, header: &mut HashMap<String, String>) {
+        let Model { parameters, statistics, control, .. } = &self.model;
+        saved::put_learned(parameters, statistics, control, &self.adam, tensors, header);
+        tensors.extend(self.objective.carried());
+    }
+
+    /// Goes on from another state.
+    ///
+    /// # Errors
+    /// If it is of another network or objective; then nothing has changed.
+    pub fn restore(&mut self, state: LearnerState) -> Result<()> {
+        if state.parameters.values.len() != self.model.parameters.values.len() {
+            return Err(Error::input("a state of another network"));
+        }
+        self.objective.carry(&state.carried)?;
+        self.model.parameters = state.parameters;
+        self.model.statistics = state.statistics;
+        self.model.control = state.control;
+        self.adam = state.adam;
+        Ok(())
+    }
+
+    /// Replaces the running statistics by those of these pictures alone, for weights whose own are of nothing: see
+    /// [`Plan::fresh_statistics`](crate::encoder::Plan::fresh_statistics).
+    ///
+    /// # Errors
+    /// If the statistics are not to move, or are not finite.
+    pub fn measure_statistics(&mut self, pictures: &[&[u8]]) -> Result<()> {
+        let plan = Arc::clone(&self.model.plan);
+        let momentum = plan.batch_norm.momentum;
+        if momentum <= 0.0 {
+            return Err(Error::input("norm_momentum = 0: the statistics stay as they are"));
+        }
+        let mut images: Vec<f32> =
+            pictures.iter().flat_map(|picture| picture.iter()).map(|byte| f32::from(*byte) / 255.0).collect();
+        self.model.card.input.apply(&mut images);
+        let fresh = plan.fresh_statistics();
+        let mut measured = fresh.clone();
+        let mut features = vec![0.0; pictures.len() * plan.features];
+        self.encoder.forward(
+            &self.model.parameters,
+            &mut measured,
+            &images,
+            pictures.len(),
+            NormMode::Window,
+            &mut features,
+        )?;
+        // running += momentum · (window − running), solved for the window's.
+        for (value, fresh) in measured.values.iter_mut().zip(&fresh.values) {
+            *value = fresh + (*value - fresh) / momentum;
+        }
+        for unit in &plan.units {
+            // Rounding must not make a variance negative.
+            measured.tensor_mut(unit.variance).iter_mut().for_each(|variance| *variance = variance.max(0.0));
+        }
+        if measured.values.iter().all(|value| value.is_finite()) {
+            self.model.statistics = measured;
+            return Ok(());
+        }
+        Err(Error::input("the statistics of these images are not finite"))
+    }
+
+    /// Learns from a window: makes the views of its frames, and one update from them.
+    ///
+    /// # Errors
+    /// If the window is not of the size that the settings name. What is not finite is no error: see [`Update::refused`].
+    pub fn learn(&mut self, window: &WindowOfFrames<'_>) -> Result<Update> {
+        let start = Instant::now();
+        let frames = window.frames.len();
+        if frames > self.longest {
+            return Err(Error::input("a window of more frames than it was made for"));
+        }
+        let mut images = std::mem::take(&mut self.images);
+        images.resize(self.each * frames * self.model.plan.image.len(), 0.0);
+        let made = self.views.make(window.number, &window.frames, &window.next, &mut images);
+        let update = made.and_then(|()| {
+            self.model.card.input.apply(&mut images);
+            let views = start.elapsed();
+            let mut update = self.learn_from_views(&images, frames, window.stride)?;
+            update.times.views = views;
+            Ok(update)
+        });
+        self.images = images;
+        update
+    }
+
+    /// One update from `frames` frames: `images` holds view 1 of all of them, scaled as the weights want them, then view 2, then
+    /// the other second views if the settings ask for more. What the objective carries on moves by the first `stride` frames, so
+    /// that the next window may begin there.
+    ///
+    /// # Errors
+    /// As [`learn`](Self::learn).
+    pub fn learn_from_views(&mut self, images: &[f32], frames: usize, stride: usize) -> Result<Update> {
+        let dimension = self.model.plan.features;
+        let numbers = self.each * frames * dimension;
+        if frames == 0 || numbers > self.features.len() {
+            return Err(Error::input(format!(
+                "an update from {frames} frames; expected 1 to the window's length"
+            )));
+        }
+        let rates = self.rates.scaled(self.schedule.factor(self.adam.step));
+        let mut update = Update::unknown(self.objective.terms(), rates.encoder);
+        let mut clock = Instant::now();
+        let mut lap = |time: &mut Duration| *time = std::mem::replace(&mut clock, Instant::now()).elapsed();
+
+        let mut statistics = self.model.statistics.clone();
+        let features = &mut self.features[..numbers];
+        self.encoder.forward(
+            &self.model.parameters,
+            &mut statistics,
+            images,
+            self.each * frames,
+            self.norm,
+            features,
+        )?;
+        lap(&mut update.times.encode);
+        update.in_use = self.objective.in_use();
+        if !features.iter().all(|feature| feature.is_finite()) {
+            update.refused = Some(Refusal::EmbeddingNotFinite);
+            return Ok(update);
+        }
+        update.spread = spread(features, dimension);
+
+        let question = Question {
+            embeddings: Embeddings { values: features, frames, dimension },
+            control: self.model.control,
+            step: self.adam.step,
+            stride,
+        };
+        let d_features = &mut self.d_features[..numbers];
+        let answer = self.objective.run(&question, d_features)?;
+        lap(&mut update.times.memory);
+        update.loss = answer.loss;
+        update.terms = answer.terms;
+        update.mean_new_probability = answer.mean_new_probability;
+        update.created = answer.created;
+        // Before the backward pass, which takes half of a window's time.
+        if !update.loss.is_finite() {
+            update.refused = Some(Refusal::LossNotFinite);
+            return Ok(update);
+        }
+
+        self.encoder.backward(&self.model.parameters, images, d_features, &mut self.gradients, None)?;
+        lap(&mut update.times.backward);
+        let square: f64 = self.gradients.values.iter().map(|g| f64::from(*g).powi(2)).sum();
+        update.gradient_norm = square.sqrt();
+        if self.adam.is_far_too_long(square) {
+            update.refused = Some(Refusal::GradientTooLong);
+            return Ok(update);
+        }
+        let outcome = self.adam.update(
+            &mut self.model.parameters.values,
+            &self.gradients.values,
+            &mut self.model.control,
+            &answer.d_control,
+            &rates,
+        )?;
+        lap(&mut update.times.adam);
+        if let Outcome::Refused(group) = outcome {
+            update.refused = Some(Refusal::GradientNotFinite(group));
+            return Ok(update);
+        }
+        self.model.statistics = statistics;
+        self.objective.commit();
+        update.in_use = self.objective.in_use();
+        Ok(update)
+    }
+}
+
+impl fmt::Debug for Trainer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trainer")
+            .field("card", &self.model.card)
+            .field("step", &self.adam.step)
+            .finish_non_exhaustive()
+    }
+}
