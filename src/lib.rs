@@ -15,7 +15,6 @@
 //! # Ok::<(), oupn_edge::Error>(())
 //! ```
 
-pub mod cli;
 pub mod dashboard;
 pub mod device;
 pub mod doctor;
@@ -24,6 +23,7 @@ pub mod run;
 pub use oupn_base::{Error, Result, random};
 pub use oupn_encoder::{self as encoder, tensors};
 pub use oupn_kernels as kernels;
+#[cfg(feature = "lab")]
 pub use oupn_lab::{eval, streams, training};
 pub use oupn_learn::{calibration, config, learner, memory, model, objective, views};
 pub use oupn_readout::{export, recording, report};

@@ -1,7 +1,9 @@
-//! `oupn-edge`: maps the outcome of a command to an exit code; the work is in the library.
+//! `oupn-edge`: the command line over the library.
 
 use std::process::ExitCode;
 
+mod cli;
+
 fn main() -> ExitCode {
-    oupn_edge::cli::main()
+    cli::main()
 }

@@ -16,16 +16,16 @@ use serde_json::json;
 
 use super::bytes::parse_bytes;
 use super::choice::choice;
-use crate::config::{Preset, Settings};
-use crate::encoder::device::DeviceChoice;
-use crate::encoder::inference::{Folded, Inference};
-use crate::encoder::{Plan, Storage, TrainingEncoder, TrainingOptions};
-use crate::learner::update::Times;
-use crate::learner::{Trainer, WindowOfFrames};
-use crate::model::Model;
-use crate::random::{Purpose, Random};
-use crate::views::Pixels;
-use crate::{Error, Result, device};
+use oupn_edge::config::{Preset, Settings};
+use oupn_edge::encoder::device::DeviceChoice;
+use oupn_edge::encoder::inference::{Folded, Inference};
+use oupn_edge::encoder::{Plan, Storage, TrainingEncoder, TrainingOptions};
+use oupn_edge::learner::update::Times;
+use oupn_edge::learner::{Trainer, WindowOfFrames};
+use oupn_edge::model::Model;
+use oupn_edge::random::{Purpose, Random};
+use oupn_edge::views::Pixels;
+use oupn_edge::{Error, Result, device};
 
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
@@ -181,7 +181,7 @@ fn report(args: &BenchArgs, latencies: &[Duration], times: &Times, peak: u64) ->
             args.width,
             args.size,
             args.size,
-            crate::words::counted(threads as u64, "thread", "threads"),
+            oupn_base::words::counted(threads as u64, "thread", "threads"),
             window.as_secs_f64(),
             args.frames,
             args.repeat

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use clap::Args;
 
 use super::plain::plain;
-use crate::camera::v4l2::{Device, list};
-use crate::{Error, Result};
+use oupn_edge::camera::v4l2::{Device, list};
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct CamerasArgs {
@@ -57,7 +57,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::camera::v4l2::{OfferedFormat, OfferedSize};
+    use oupn_edge::camera::v4l2::{OfferedFormat, OfferedSize};
 
     #[test]
     fn a_camera_is_shown_with_its_lasting_name_and_what_it_offers() {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use crate::Result;
-use crate::config::{Preset, Settings};
+use oupn_edge::Result;
+use oupn_edge::config::{Preset, Settings};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Config {

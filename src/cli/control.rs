@@ -8,8 +8,9 @@ use clap::Args;
 use super::duration::parse_duration;
 use super::plain::plain;
 use super::print;
-use crate::run::socket;
-use crate::{Result, words};
+use oupn_base::words;
+use oupn_edge::Result;
+use oupn_edge::run::socket;
 
 /// The recording that is meant.
 #[derive(Debug, Args)]

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::config::Settings;
-use crate::doctor::{Check, Machine, Verdict, bundle, examine};
-use crate::words::counted;
-use crate::{Error, Result};
+use oupn_base::words::counted;
+use oupn_edge::config::Settings;
+use oupn_edge::doctor::{Check, Machine, Verdict, bundle, examine};
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {

@@ -12,18 +12,19 @@ use clap::Args;
 use serde_json::json;
 
 use super::choice::choice;
-use crate::config::Settings;
-use crate::encoder::Weights;
-use crate::encoder::plan::Shape;
-use crate::eval::embed::{Embed, Encoder, embed_episodes};
-use crate::eval::episodes::{Scores, Setting, Sweep, score};
-use crate::eval::frozen::{Frozen, FrozenKind};
-use crate::eval::readout::{Protocol, Readout};
-use crate::memory::Control;
-use crate::model::Model;
-use crate::streams::{LabelledSet, Split, StreamKind};
-use crate::views::Reduction;
-use crate::{Error, Result};
+use super::watched::Watched;
+use oupn_edge::config::Settings;
+use oupn_edge::encoder::Weights;
+use oupn_edge::encoder::plan::Shape;
+use oupn_edge::eval::embed::{Embed, Encoder, embed_episodes};
+use oupn_edge::eval::episodes::{Scores, Setting, Sweep, score};
+use oupn_edge::eval::frozen::{Frozen, FrozenKind};
+use oupn_edge::eval::readout::{Protocol, Readout};
+use oupn_edge::memory::Control;
+use oupn_edge::model::Model;
+use oupn_edge::streams::{LabelledSet, Split, StreamKind};
+use oupn_edge::views::Reduction;
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct EvalArgs {
@@ -193,7 +194,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
         usize::from(args.episodes),
     )?;
     let LabelledSet { set, episodes } = &labelled;
-    let embedded = embed_episodes(&*subject.encoder, set, episodes)?;
+    let embedded = embed_episodes(&Watched::new(&*subject.encoder), set, episodes)?;
     let usual = if subject.control.is_some() { Sweep::FirstTen } else { Sweep::Similarity };
     let sweep = args.sweep.map_or(usual, Sweep::from);
     let setting = subject.setting(args.slots);

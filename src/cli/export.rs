@@ -11,11 +11,11 @@ use clap::Args;
 
 use super::choice::choice;
 use super::progress::WatchedFiles;
-use crate::export::{Format, What, export};
-use crate::recording::segments::Wanted;
-use crate::recording::{Missing, Recording};
-use crate::storage::{OsFilesystem, write_atomically_with};
-use crate::{Error, Result};
+use oupn_edge::export::{Format, What, export};
+use oupn_edge::recording::segments::Wanted;
+use oupn_edge::recording::{Missing, Recording};
+use oupn_edge::storage::{OsFilesystem, write_atomically_with};
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{Error, Result};
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct GenerateArgs {

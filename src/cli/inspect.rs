@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use super::{inspect_encoder, inspect_window};
-use crate::Result;
+use oupn_edge::Result;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Inspect {

@@ -5,7 +5,7 @@
 //! across a bend of ReLU6, that pixel's gradient comes or goes, which can be some percent of a gradient. PyTorch's f32 does
 //! the same.
 //!
-//! Input and output are those of [`crate::encoder::probe`]. If the input file also holds what should come out, under the
+//! Input and output are those of [`oupn_edge::encoder::probe`]. If the input file also holds what should come out, under the
 //! same names, the summary says how far the outcome is from it.
 
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::bytes::parse_bytes;
-use crate::Result;
-use crate::encoder::fused::Fused;
-use crate::encoder::host_ops::HostOps;
-use crate::encoder::probe::{Probe, relative_difference};
-use crate::encoder::stepwise::StepwiseEncoder;
-use crate::encoder::{TrainingEncoder, TrainingOptions};
-use crate::tensors::{self, Tensor, TensorFile};
+use oupn_edge::Result;
+use oupn_edge::encoder::fused::Fused;
+use oupn_edge::encoder::host_ops::HostOps;
+use oupn_edge::encoder::probe::{Probe, relative_difference};
+use oupn_edge::encoder::stepwise::StepwiseEncoder;
+use oupn_edge::encoder::{TrainingEncoder, TrainingOptions};
+use oupn_edge::tensors::{self, Tensor, TensorFile};
 
 #[derive(Debug, Args)]
 pub(super) struct EncoderArgs {

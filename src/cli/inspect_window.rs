@@ -18,9 +18,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::memory::{Control, EntropyOf, Noise, Prototypes, PseudoLabel, Rules, Window, WindowInput};
-use crate::tensors::{self, Tensor, TensorFile};
-use crate::{Error, Result};
+use oupn_edge::memory::{Control, EntropyOf, Noise, Prototypes, PseudoLabel, Rules, Window, WindowInput};
+use oupn_edge::tensors::{self, Tensor, TensorFile};
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct WindowArgs {
@@ -111,8 +111,8 @@ fn noise<'a>(file: &'a TensorFile, rules: &Rules, frames: usize, slots: usize) -
         return Ok(None);
     }
     let assignment = match rules.variant {
-        crate::memory::Variant::Reference => [&[][..]; 2],
-        crate::memory::Variant::Paper => {
+        oupn_edge::memory::Variant::Reference => [&[][..]; 2],
+        oupn_edge::memory::Variant::Paper => {
             [file.finite("in.noise_y1", &[frames, slots])?, file.finite("in.noise_y2", &[frames, slots])?]
         }
     };

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{Error, Result};
+use oupn_edge::{Error, Result};
 
 mod bench;
 mod bytes;
@@ -19,6 +19,7 @@ mod config;
 mod control;
 mod doctor;
 mod duration;
+#[cfg(feature = "lab")]
 mod eval;
 mod export;
 mod generate;
@@ -28,6 +29,7 @@ mod inspect_window;
 mod logging;
 mod model;
 mod plain;
+#[cfg(feature = "lab")]
 mod plot;
 mod progress;
 mod report;
@@ -35,7 +37,10 @@ mod run;
 mod self_check;
 mod status;
 mod threads;
+#[cfg(feature = "lab")]
 mod train;
+#[cfg(feature = "lab")]
+mod watched;
 
 /// Learns visual categories from a head camera, on the device, without labels.
 #[derive(Debug, Parser)]
@@ -80,10 +85,13 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Time a frame and a learning window on this machine, and see how much memory they take
     Bench(bench::BenchArgs),
+    #[cfg(feature = "lab")]
     /// Train on a labelled stream, without its labels
     Train(train::TrainArgs),
+    #[cfg(feature = "lab")]
     /// Score an encoder on labelled episodes: AMI, AP, k-NN, linear
     Eval(eval::EvalArgs),
+    #[cfg(feature = "lab")]
     /// Draw a run's learning curve, or a map of an episode's embeddings, as SVG
     #[command(subcommand)]
     Plot(plot::Plot),
@@ -113,7 +121,7 @@ fn definition() -> clap::Command {
 }
 
 /// Parses the command line, runs the command and returns the process exit code.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     logging::init();
     let cli = Cli::from_arg_matches(&definition().get_matches()).unwrap_or_else(|error| error.exit());
     let outcome = run(cli);
@@ -145,8 +153,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Resume(of) => control::resume(&of),
         Command::Itself(command) => self_check::run(&command),
         Command::Status(args) => control::status(&args),
+        #[cfg(feature = "lab")]
         Command::Eval(args) => eval::run(&args),
+        #[cfg(feature = "lab")]
         Command::Plot(command) => plot::run(&command),
+        #[cfg(feature = "lab")]
         Command::Train(args) => train::run(&args),
     }
     .map(|()| ExitCode::SUCCESS)

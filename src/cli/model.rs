@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::encoder::{TensorSpec, Weights};
-use crate::learner::saved::{learned_control, put_control};
-use crate::{Error, Result, tensors};
+use oupn_edge::encoder::{TensorSpec, Weights};
+use oupn_edge::learner::saved::{learned_control, put_control};
+use oupn_edge::{Error, Result, tensors};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Model {

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::choice::choice;
 use super::eval::{ModelArgs, Subject};
-use super::progress::Watched;
-use crate::eval::embed::embed_episodes;
-use crate::eval::picture::{self, CurvePoint};
-use crate::streams::{Split, StreamKind};
-use crate::{Error, Result};
+use super::watched::Watched;
+use oupn_edge::eval::embed::embed_episodes;
+use oupn_edge::eval::picture::{self, CurvePoint};
+use oupn_edge::streams::{Split, StreamKind};
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Plot {

@@ -8,10 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::Result;
-use crate::eval::embed::Embed;
-use crate::storage::{File, Filesystem, OsFilesystem};
-use crate::streams::ImageSet;
+use oupn_edge::storage::{File, Filesystem, OsFilesystem};
 
 /// What is done sooner needs no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
@@ -50,37 +47,6 @@ impl Drop for Bar {
     }
 }
 
-/// An encoder that shows how many of the pictures it has embedded.
-pub(super) struct Watched<'a> {
-    encoder: &'a dyn Embed,
-}
-
-/// Pictures between two steps of the bar: enough work for all cores.
-const PICTURES: usize = 512;
-
-impl<'a> Watched<'a> {
-    /// The same encoder, watched.
-    pub(super) fn new(encoder: &'a dyn Embed) -> Self {
-        Self { encoder }
-    }
-}
-
-impl Embed for Watched<'_> {
-    fn dimension(&self) -> usize {
-        self.encoder.dimension()
-    }
-
-    fn embed(&self, set: &ImageSet, images: &[usize]) -> Result<Vec<f32>> {
-        let bar = Bar::new(images.len() as u64, "embedding pictures");
-        let mut embeddings = Vec::with_capacity(images.len() * self.dimension());
-        for part in images.chunks(PICTURES) {
-            embeddings.extend(self.encoder.embed(set, part)?);
-            bar.advance(part.len() as u64);
-        }
-        Ok(embeddings)
-    }
-}
-
 /// The file system, with a bar that shows how much of the recordings has been read.
 #[derive(Debug)]
 pub(super) struct WatchedFiles(Arc<Bar>);
@@ -95,7 +61,7 @@ impl WatchedFiles {
 
 /// The bytes of a recording's trace; 0 if it cannot be looked at, which reading it will say.
 fn segments_bytes(run: &Path) -> u64 {
-    let trace = run.join(crate::recording::TRACE);
+    let trace = run.join(oupn_edge::recording::TRACE);
     let dir = if trace.is_dir() { trace } else { run.to_path_buf() };
     let names = OsFilesystem.list(&dir).unwrap_or_default();
     let segments = names.iter().filter(|name| name.ends_with(".jsonl"));

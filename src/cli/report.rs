@@ -9,10 +9,10 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::progress::WatchedFiles;
-use crate::recording::{Missing, Recording};
-use crate::report::report;
-use crate::storage::{OsFilesystem, write_atomically};
-use crate::{Error, Result};
+use oupn_edge::recording::{Missing, Recording};
+use oupn_edge::report::report;
+use oupn_edge::storage::{OsFilesystem, write_atomically};
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct ReportArgs {

@@ -11,20 +11,20 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use crate::config::{EncoderKind, Preset, Settings};
-use crate::encoder::host_ops::HostOps;
-use crate::encoder::inference::{Folded, Inference};
-use crate::encoder::init::random_parameters;
-use crate::encoder::probe::relative_difference;
-use crate::encoder::stepwise::StepwiseEncoder;
-use crate::encoder::{Fused, NormMode, TrainingEncoder, TrainingOptions};
-use crate::learner::Trainer;
-use crate::model::Model;
-use crate::random::{Purpose, Random};
-use crate::run::checkpoint;
-use crate::run::remembered::Remembered;
-use crate::storage::{CheckpointStore, Faulty, OsFilesystem, write_atomically};
-use crate::{Error, Result};
+use oupn_edge::config::{EncoderKind, Preset, Settings};
+use oupn_edge::encoder::host_ops::HostOps;
+use oupn_edge::encoder::inference::{Folded, Inference};
+use oupn_edge::encoder::init::random_parameters;
+use oupn_edge::encoder::probe::relative_difference;
+use oupn_edge::encoder::stepwise::StepwiseEncoder;
+use oupn_edge::encoder::{Fused, NormMode, TrainingEncoder, TrainingOptions};
+use oupn_edge::learner::Trainer;
+use oupn_edge::model::Model;
+use oupn_edge::random::{Purpose, Random};
+use oupn_edge::run::checkpoint;
+use oupn_edge::run::remembered::Remembered;
+use oupn_edge::storage::{CheckpointStore, Faulty, OsFilesystem, write_atomically};
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SelfCommand {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::plain::plain;
-use crate::words;
+use oupn_base::words;
 
 /// The answer as a few lines. What the recording does not know is left out.
 pub(super) fn for_people(answer: &Value) -> String {

@@ -1,6 +1,6 @@
 //! `oupn-edge train`: the device's learner on a labelled stream, without its labels.
 //!
-//! The folder `--out` gets `log.jsonl` ([its lines](crate::training::Log)), `checkpoints/`, and `model.safetensors`, the newest
+//! The folder `--out` gets `log.jsonl` ([its lines](oupn_edge::training::Log)), `checkpoints/`, and `model.safetensors`, the newest
 //! weights with 1/τ, β, γ and their model card. Evaluations embed with the running statistics and clear a memory of their own
 //! before every episode; the learning memory is not touched.
 
@@ -14,16 +14,16 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::choice::choice;
-use crate::config::Settings;
-use crate::encoder::device::DeviceChoice;
-use crate::encoder::{TrainingOptions, Weights};
-use crate::eval::embed::{Encoder, embed_episodes};
-use crate::eval::episodes::{Scores, Setting, Sweep, score};
-use crate::model::Model;
-use crate::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
-use crate::streams::{Digits, LabelledSet, Split, StreamKind};
-use crate::training::{Log, Step, Training};
-use crate::{Error, Result};
+use oupn_edge::config::Settings;
+use oupn_edge::encoder::device::DeviceChoice;
+use oupn_edge::encoder::{TrainingOptions, Weights};
+use oupn_edge::eval::embed::{Encoder, embed_episodes};
+use oupn_edge::eval::episodes::{Scores, Setting, Sweep, score};
+use oupn_edge::model::Model;
+use oupn_edge::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
+use oupn_edge::streams::{Digits, LabelledSet, Split, StreamKind};
+use oupn_edge::training::{Log, Step, Training};
+use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct TrainArgs {

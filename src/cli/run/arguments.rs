@@ -8,13 +8,13 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::super::choice::choice;
-use crate::camera;
 use crate::cli::bytes::parse_bytes;
 use crate::cli::duration::parse_duration;
 use crate::cli::threads::parse_threads;
-use crate::config::Preset;
-use crate::encoder::device::DeviceChoice;
-use crate::frame::PixelFormat;
+use oupn_edge::camera;
+use oupn_edge::config::Preset;
+use oupn_edge::encoder::device::DeviceChoice;
+use oupn_edge::frame::PixelFormat;
 
 /// Where a recording goes if nothing else is said.
 pub(in crate::cli) const DEFAULT_DATA: &str = "oupn-edge-data";

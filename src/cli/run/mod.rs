@@ -13,9 +13,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use self::terminal::Watcher;
-use crate::Result;
-use crate::dashboard::{Page, Server};
-use crate::run::Session;
+use oupn_edge::Result;
+use oupn_edge::dashboard::{Page, Server};
+use oupn_edge::run::Session;
 
 pub(super) use self::arguments::{DEFAULT_DATA, RunArgs};
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::arguments::{RunArgs, Switch, ViewChoice};
-use crate::encoder::Weights;
-use crate::run::RunPlan;
-use crate::run::plan::{self, Changes, Request, Resolved};
-use crate::run::remembered::Earlier;
-use crate::storage::OsFilesystem;
-use crate::{Error, Result};
+use oupn_edge::encoder::Weights;
+use oupn_edge::run::RunPlan;
+use oupn_edge::run::plan::{self, Changes, Request, Resolved};
+use oupn_edge::run::remembered::Earlier;
+use oupn_edge::storage::OsFilesystem;
+use oupn_edge::{Error, Result};
 
 /// The plan of a recording that is started with these flags.
 pub(super) fn plan(args: &RunArgs) -> Result<RunPlan> {

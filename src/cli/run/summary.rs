@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::json;
 
 use super::arguments::RunArgs;
-use crate::Result;
 use crate::cli::plain::plain;
 use crate::cli::print;
-use crate::run::{Ended, RunPlan};
-use crate::trace::StopReason;
-use crate::words;
+use oupn_base::words;
+use oupn_edge::Result;
+use oupn_edge::run::{Ended, RunPlan};
+use oupn_edge::trace::StopReason;
 
 /// Prints the summary, for people or as JSON.
 pub(super) fn summarise(args: &RunArgs, plan: &RunPlan, ended: &Ended) -> Result<()> {

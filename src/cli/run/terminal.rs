@@ -9,8 +9,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::plain::plain;
-use crate::run::status::{Snapshot, Status};
-use crate::{Error, Result, words};
+use oupn_base::words;
+use oupn_edge::run::status::{Snapshot, Status};
+use oupn_edge::{Error, Result};
 
 /// Shows how it goes until dropped.
 pub(super) struct Watcher {
