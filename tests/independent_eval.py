@@ -36,7 +36,7 @@ def read_tensors(path):
 
 
 TURN = cv2.getRotationMatrix2D((14, 14), 90, 1)
-SPLITS = pathlib.Path(__file__).parent.parent / "src/streams/splits"
+SPLITS = pathlib.Path(__file__).parent.parent / "crates/lab/src/streams/splits"
 
 
 def read_split(folder, split):
