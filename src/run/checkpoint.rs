@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::ring::Sample;
 use super::sampler::Sampler;
 use crate::calibration::Calibrator;
 use crate::encoder::{ModelCard, Plan};
@@ -32,6 +31,7 @@ use crate::objective::oupn::check_slots;
 use crate::storage::{Checkpoint, CheckpointStore, Faulty, Keep, Mark, Unusable};
 use crate::tensors::{Tensor, TensorFile, serialize_with_pixels};
 use crate::trace::{self, DiskLevel, Recorder};
+use crate::windows::Sample;
 use crate::{Error, Result};
 
 /// The version of the file's format: header entry `format`.

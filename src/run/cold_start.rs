@@ -29,7 +29,7 @@ impl Session {
     pub(super) fn measure_if_due(&mut self) {
         let cold = self.live.cold && self.has_learner();
         let frames = self.live.calibrator.as_ref().map_or(0, |calibrator| calibrator.frames());
-        let samples: Vec<_> = self.ring.samples().cloned().collect();
+        let samples = self.windows.kept().samples;
         // Pictures of earlier frames may be gone: after a restart with a camera, or with a short window.
         if !cold || !MOMENTS.contains(&frames) || samples.len() != frames {
             return;
@@ -56,7 +56,8 @@ impl Session {
         let control = self.live.control;
         self.live.take_up(publication)?;
         self.live.control = control;
-        let pictures: Vec<Arc<[u8]>> = self.ring.samples().map(|sample| Arc::clone(&sample.pixels)).collect();
+        let pictures: Vec<Arc<[u8]>> =
+            self.windows.kept().samples.into_iter().map(|sample| sample.pixels).collect();
         if let Some(calibrated) = self.live.see_again(&pictures)? {
             self.note_calibration(calibrated);
         }

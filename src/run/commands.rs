@@ -128,7 +128,7 @@ impl Session {
         let pictures = thumbnails::forget(&self.plan.data, &pending);
         self.journal.tell(Event::Forgotten);
         self.store.remove_from(pending.from_seq)?;
-        self.ring.clear(self.next_frame);
+        self.windows.forget(self.next_frame);
         self.sampler.restart();
         let restored = self.return_to_checkpoint()?;
         let removed = self.journal.recorder.remove_forgotten()?;

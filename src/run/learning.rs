@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::checkpoint::{CheckpointWriter, LivePart};
-use super::ring::Sample;
 use crate::learner::update::{LearnerState, Update};
 use crate::learner::{Published, Trainer, WindowOfFrames};
 use crate::tensors::Tensor;
 use crate::trace;
 use crate::views::Pixels;
+use crate::windows::Sample;
 use crate::{Error, Result};
 
 /// The threads in which views and the memory's windows are computed; 0 for as many as the machine has.

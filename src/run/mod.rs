@@ -4,7 +4,7 @@
 //! - *capture* ([`crate::camera::Capture`], cameras only) drains the camera and keeps the newest frame;
 //! - *live* ([`session`]) samples a frame every period, tells its category at once ([`live`]), and never waits for
 //!   learning;
-//! - *learner* ([`learning`]) turns windows of samples ([`ring`]) into better weights and writes checkpoints
+//! - *learner* ([`learning`]) turns windows of samples ([`crate::windows`]) into better weights and writes checkpoints
 //!   ([`checkpoint`]);
 //! - *trace* ([`crate::trace`]) brings records to the disk; *socket* ([`socket`]) hears other programs.
 //!
@@ -53,7 +53,6 @@ mod progress;
 pub mod remembered;
 pub mod requests;
 mod resume;
-pub mod ring;
 pub mod sampler;
 mod saving;
 pub mod score;

@@ -7,12 +7,12 @@ use super::feed::{Feed, Playback};
 use super::live::LivePath;
 use super::pace::StridePace;
 use super::plan::RunPlan;
-use super::ring::{Ring, Sample};
 use super::sampler::Sampler;
 use crate::camera::{self, Frame};
 use crate::memory::LiveMemory;
 use crate::trace::Place;
 use crate::views::Pairing;
+use crate::windows::{Kept, Ring, Sample, WindowSource};
 use crate::{Error, Result};
 
 /// See the [module](self).
@@ -23,7 +23,7 @@ pub(super) struct Position {
     /// When to look.
     pub sampler: Sampler,
     /// The samples in reach of learning.
-    pub ring: Ring,
+    pub windows: Box<dyn WindowSource>,
     /// Frames between updates.
     pub pace: StridePace,
     /// The numbers that the trace has used.
@@ -85,7 +85,7 @@ impl Position {
         let mut position = Self {
             next_frame: 0,
             sampler: Sampler::new(plan.period, companions),
-            ring: Ring::new(settings.window, 0),
+            windows: Box::new(Ring::new(settings.window, 0)),
             pace: StridePace::new(settings.stride, settings.window, settings.stride),
             used: before.used,
             ran_before: Duration::ZERO,
@@ -97,7 +97,7 @@ impl Position {
             position.ran_before = Duration::from_secs(header.running_s);
             position.calibrated = header.calibrated;
             position.pace = StridePace::new(settings.stride, settings.window, header.stride);
-            position.ring = Ring::new(settings.window, header.window_start);
+            position.windows.forget(header.window_start);
             if let Some(playback) = feed.playback()
                 && reads_on
             {
@@ -119,9 +119,10 @@ impl Position {
             live.memory = with_next_id(&live.memory, position.used.categories)?;
         }
         if window.last().is_some_and(|last| last.frame + 1 == position.next_frame) {
-            window.into_iter().for_each(|sample| position.ring.push(sample));
+            let next_start = position.windows.kept().next_start;
+            position.windows.restore(Kept { samples: window, next_start });
         } else {
-            position.ring.clear(position.next_frame);
+            position.windows.forget(position.next_frame);
         }
         Ok(position)
     }

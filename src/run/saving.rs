@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use super::checkpoint::{LiveHeader, LivePart, NumbersUsed};
 use super::journal::Event;
 use super::learning::Job;
-use super::ring::Sample;
 use super::session::Session;
 use crate::Result;
 use crate::trace::{self, DiskTrouble};
+use crate::windows::Kept;
 
 /// How long the end of a run, or of what it had learned, waits for an update and a checkpoint that are under way. All of the
 /// end together must fit into the two minutes that the service manager gives it.
@@ -63,14 +63,14 @@ impl Session {
 
     fn live_part(&self) -> LivePart {
         let memory = &self.live.memory;
-        let samples: Vec<Sample> = self.ring.samples().cloned().collect();
+        let Kept { samples, next_start } = self.windows.kept();
         LivePart {
             header: LiveHeader {
                 frame: self.next_frame,
                 next_sequence: self.feed.next_sequence(),
                 sampler: self.sampler.clone(),
                 stride: self.pace.stride(),
-                window_start: self.ring.next_start(),
+                window_start: next_start,
                 samples: samples
                     .iter()
                     .map(|sample| {

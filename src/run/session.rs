@@ -26,7 +26,6 @@ use super::plan::RunPlan;
 use super::remembered::Remembered;
 use super::requests::{Request, Requests};
 use super::resume::{Before, Position};
-use super::ring::{Ring, Sample};
 use super::sampler::Sampler;
 use super::score::Score;
 use super::signals::Signals;
@@ -46,6 +45,7 @@ use crate::memory::LiveMemory;
 use crate::storage::{CheckpointStore, Filesystem, FolderLock, OsFilesystem};
 use crate::trace::{self, CameraState, DiskLevel, DiskTrouble, StopReason, TraceWriter};
 use crate::views::Pairing;
+use crate::windows::{Sample, WindowSource};
 use crate::{Error, Result};
 
 /// How long closing the trace may take.
@@ -131,7 +131,7 @@ pub struct Session {
     pub(super) sampler: Sampler,
     pub(super) live: LivePath,
     /// The samples in reach of learning.
-    pub(super) ring: Ring,
+    pub(super) windows: Box<dyn WindowSource>,
     /// Frames between updates.
     pub(super) pace: StridePace,
     pub(super) learner: LearnerThread,
@@ -325,7 +325,7 @@ impl Session {
             signals: Signals::listen()?,
             machine: Machine::new(Sensors::system(), &plan.data),
             sampler: position.sampler,
-            ring: position.ring,
+            windows: position.windows,
             pace: position.pace,
             next_frame: position.next_frame,
             used: position.used,
@@ -493,7 +493,7 @@ impl Session {
         }
         let pixels = self.live.prepare(frame)?;
         if let Some(sample) = wanted.companion_of {
-            self.ring.add_companion(sample, frame.sequence, Arc::clone(&pixels));
+            self.windows.add_companion(sample, frame.sequence, Arc::clone(&pixels));
         }
         if !wanted.sample {
             return Ok(());
@@ -527,7 +527,12 @@ impl Session {
         // An encoder that reads plain colours has seen just what people see.
         let rgb = if size.channels == 3 { Arc::clone(&pixels) } else { Arc::from(self.live.colours()) };
         let picture = Picture { rgb, width: size.width, height: size.height };
-        self.ring.push(Sample { frame: self.next_frame, sequence: frame.sequence, pixels, companion: None });
+        self.windows.push(Sample {
+            frame: self.next_frame,
+            sequence: frame.sequence,
+            pixels,
+            companion: None,
+        });
         self.next_frame += 1;
         self.state.frames += 1;
         self.journal.tell(Event::Frame(Box::new(FrameEvent {

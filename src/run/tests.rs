@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use super::checkpoint::{CheckpointWriter, LiveHeader, LivePart, decode, encode};
 use super::learning::{Job, Learned, LearnerThread, Lesson, Student};
 use super::plan::RunPlan;
-use super::ring::Sample;
 use super::status::Status;
 use super::{Session, learning, start};
 use crate::calibration::Calibrator;
@@ -26,6 +25,7 @@ use crate::memory::LiveMemory;
 use crate::storage::OsFilesystem;
 use crate::tensors::Tensor;
 use crate::trace::{Reader, Record, SkipReason};
+use crate::windows::Sample;
 use crate::{Error, Result};
 
 fn small_settings() -> Settings {

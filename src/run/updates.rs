@@ -18,7 +18,7 @@ impl Session {
         if !self.has_learner() || self.learner.busy_since().is_some() {
             return;
         }
-        let Some(due) = self.ring.due(self.pace.stride(), self.options.companions) else { return };
+        let Some(due) = self.windows.due(self.pace.stride(), self.options.companions) else { return };
         if due.left_out > 0 {
             log::warn!(
                 "{} frames were too old to learn from: learning is too slow for the camera",

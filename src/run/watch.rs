@@ -100,7 +100,7 @@ impl Session {
         self.store.put_aside(&newest);
         let name = newest.path.file_name().map(|name| name.to_string_lossy().into_owned());
         let restored = self.return_to_checkpoint()?;
-        self.ring.clear(self.next_frame);
+        self.windows.forget(self.next_frame);
         log::error!(
             "{MOST_NOT_FINITE} frames in a row: {error}; checkpoint {} is put aside, going on from {restored}",
             newest.number

@@ -8,6 +8,7 @@ pub mod memory;
 pub mod model;
 pub mod objective;
 pub mod views;
+pub mod windows;
 
 use oupn_base::{Error, Result, choices, random};
 use oupn_encoder::{self as encoder, tensors};

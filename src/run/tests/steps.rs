@@ -82,9 +82,10 @@ fn the_same_recorded_source_goes_back_to_the_checkpoint() {
     assert_eq!((position.next_frame, feed.next_sequence()), (5, 50), "frames 5 to 7 are seen again");
     assert_eq!(live.memory.next_id(), 0, "and so are their categories");
     assert_eq!((position.pace.stride(), position.ran_before.as_secs(), position.calibrated), (6, 70, true));
-    let window: Vec<_> = position.ring.samples().map(|sample| (sample.frame, sample.sequence)).collect();
+    let kept = position.windows.kept();
+    let window: Vec<_> = kept.samples.iter().map(|sample| (sample.frame, sample.sequence)).collect();
     assert_eq!(window, [(3, 30), (4, 40)]);
-    assert_eq!(position.ring.samples().nth(1).unwrap().companion.as_ref().unwrap().0, 41);
+    assert_eq!(kept.samples[1].companion.as_ref().unwrap().0, 41);
 }
 
 #[test]
@@ -97,8 +98,8 @@ fn another_source_begins_after_all_numbers() {
     let (mut feed, mut live) = opened(&plan, &mut before);
     let position = Position::restore(&plan, before, &mut feed, &mut live).unwrap();
     assert_eq!((position.next_frame, feed.next_sequence(), live.memory.next_id()), (8, 0, 4));
-    assert_eq!(position.ring.samples().count(), 0);
-    assert_eq!(position.ring.next_start(), 8);
+    assert_eq!(position.windows.kept().samples.len(), 0);
+    assert_eq!(position.windows.kept().next_start, 8);
 }
 
 #[test]
@@ -110,5 +111,5 @@ fn what_was_forgotten_is_not_seen_again() {
     let (mut feed, mut live) = opened(&plan, &mut before);
     let position = Position::restore(&plan, before, &mut feed, &mut live).unwrap();
     assert_eq!((position.next_frame, feed.next_sequence(), live.memory.next_id()), (9, 90, 6));
-    assert_eq!(position.ring.samples().count(), 0, "the pictures of before are not learned from");
+    assert_eq!(position.windows.kept().samples.len(), 0, "the pictures of before are not learned from");
 }

@@ -8,18 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A sampled frame as learning sees it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
-    /// Its number, from 0 over all restarts.
-    pub frame: u64,
-    /// The source's own number of the picture.
-    pub sequence: u64,
-    /// Height × width × channels.
-    pub pixels: Arc<[u8]>,
-    /// The picture a moment later, with the source's number of it.
-    pub companion: Option<(u64, Arc<[u8]>)>,
-}
+use super::{Due, Kept, Sample, WindowSource};
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
@@ -30,41 +19,28 @@ pub struct Ring {
     next_start: u64,
 }
 
-/// A window that is due.
-#[derive(Clone, Debug)]
-pub struct Due {
-    /// Its samples.
-    pub samples: Vec<Sample>,
-    /// How many samples came after its last one by now: the learner was late.
-    pub late: usize,
-    /// Samples that were left out before it, since they were gone.
-    pub left_out: u64,
-}
-
 impl Ring {
     /// An empty ring whose first window begins with frame `next_start`.
     pub fn new(window: usize, next_start: u64) -> Self {
         Self { samples: VecDeque::with_capacity(capacity(window)), window, next_start }
     }
+}
 
-    /// Adds the newest sample.
-    pub fn push(&mut self, sample: Sample) {
+impl WindowSource for Ring {
+    fn push(&mut self, sample: Sample) {
         if self.samples.len() >= capacity(self.window) {
             self.samples.pop_front();
         }
         self.samples.push_back(sample);
     }
 
-    /// Gives the sample of this frame its companion, if it is still here.
-    pub fn add_companion(&mut self, frame: u64, sequence: u64, pixels: Arc<[u8]>) {
+    fn add_companion(&mut self, frame: u64, sequence: u64, pixels: Arc<[u8]>) {
         if let Some(sample) = self.samples.iter_mut().rev().find(|sample| sample.frame == frame) {
             sample.companion = Some((sequence, pixels));
         }
     }
 
-    /// The next window, if its last frame has been sampled. With `companions`, the newest sample is waited for until it has
-    /// its own; one that got none, because the camera was lost, stands in for it itself.
-    pub fn due(&mut self, stride: usize, companions: bool) -> Option<Due> {
+    fn due(&mut self, stride: usize, companions: bool) -> Option<Due> {
         let oldest = self.samples.front()?.frame;
         let newest = self.samples.back()?.frame;
         let left_out = oldest.saturating_sub(self.next_start);
@@ -84,20 +60,18 @@ impl Ring {
         Some(Due { samples, late, left_out })
     }
 
-    /// The samples that a resumed run needs again, oldest first.
-    pub fn samples(&self) -> impl Iterator<Item = &Sample> {
-        self.samples.iter()
+    fn kept(&self) -> Kept {
+        Kept { samples: self.samples.iter().cloned().collect(), next_start: self.next_start }
     }
 
-    /// The frame with which the next window begins.
-    pub fn next_start(&self) -> u64 {
-        self.next_start
-    }
-
-    /// Forgets all samples; the next window begins with frame `next_start`.
-    pub fn clear(&mut self, next_start: u64) {
+    fn forget(&mut self, next_start: u64) {
         self.samples.clear();
         self.next_start = next_start;
+    }
+
+    fn restore(&mut self, kept: Kept) {
+        self.forget(kept.next_start);
+        kept.samples.into_iter().for_each(|sample| self.push(sample));
     }
 }
 
@@ -142,7 +116,7 @@ mod tests {
         (0..9).for_each(|frame| ring.push(sample(frame)));
         let due = ring.due(2, false).unwrap();
         assert_eq!((frames(&due), due.late, due.left_out), (vec![3, 4, 5, 6], 2, 3));
-        assert_eq!(ring.next_start(), 5);
+        assert_eq!(ring.kept().next_start, 5);
     }
 
     #[test]
