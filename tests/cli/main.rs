@@ -1,6 +1,6 @@
 //! The real binary, run as a user runs it: each file is a command, or a thing that a user does.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // a test that fails should say so in the shortest way
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)] // a test that fails should say so in the shortest way
 
 #[path = "../support/mod.rs"]
 mod support;
