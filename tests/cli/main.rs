@@ -10,6 +10,7 @@ mod cameras;
 mod config;
 mod device_sysfs;
 mod doctor;
+mod examples;
 mod export;
 mod faults;
 mod inspect_encoder;
