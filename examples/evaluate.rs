@@ -45,7 +45,7 @@ fn main() -> Result<()> {
     };
     let scores = score(&embedded, &setting, sweep)?;
 
-    println!("{}, {} episodes of {} frames in all", model.card.about, scores.episodes, scores.frames);
+    println!("{}: {} episodes, {} frames", model.card.about, scores.episodes, scores.frames);
     println!("adjusted mutual information {:.3} ± {:.3}", scores.ami, scores.ami_error);
     println!("average precision {:.3} ± {:.3}", scores.ap, scores.ap_error);
     println!("{:.1} categories for {:.1} objects an episode", scores.categories, scores.classes);

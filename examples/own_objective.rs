@@ -95,7 +95,7 @@ fn main() -> Result<()> {
         losses.push(update.loss);
     }
     if let [first, .., last] = losses[..] {
-        println!("the loss fell from {first:.3} to {last:.3}");
+        println!("loss {first:.3} in the first window, {last:.3} in the last");
     }
     Ok(())
 }

@@ -34,20 +34,20 @@ fn record_and_read_trace() {
     let data = folder.path().join("walk");
     let data = data.to_str().unwrap();
     let said = printed("record", &[data]);
-    // Windows of 20 frames, one every 10: after 20, 30, 40, 50 and 60.
-    assert!(said.starts_with("60 frames and 5 updates in "), "{said}");
+    // Windows of 20 frames, one every 10: after 20, 30, 40 and 50. That of the last frame would wait for the next picture.
+    assert!(said.starts_with("60 frames and 4 updates in "), "{said}");
     assert!(said.contains(" things were shown; adjusted mutual information "), "{said}");
 
     let read = printed("read_trace", &[data]);
     assert!(read.contains("sessions: 1\n"), "{read}");
-    assert!(read.contains(" categories, 5 updates\n"), "{read}");
+    assert!(read.contains(" categories, 4 updates\n"), "{read}");
     assert!(!read.contains("missing:"), "{read}");
 }
 
 #[test]
 fn read_trace_makes_a_recording_of_its_own() {
     let said = printed("read_trace", &[]);
-    assert!(said.contains(" categories, 3 updates\n"), "{said}");
+    assert!(said.contains(" categories, 2 updates\n"), "{said}");
     assert!(said.contains("was seen longest: "), "{said}");
 }
 
@@ -58,7 +58,7 @@ fn own_source() {
     assert_eq!(said.lines().count(), 31, "{said}");
     let last = said.lines().last().unwrap();
     let categories = last.strip_prefix("30 frames of 3 colours: ").unwrap_or_else(|| panic!("{said}"));
-    // At least one for each colour is the aim; what must not be is one for all, or one for each frame.
+    // One for each colour is the aim; what must not be is one for all, or one for each frame.
     assert!((2.0..=10.0).contains(&numbers(categories)[0]), "{said}");
 }
 
@@ -67,7 +67,6 @@ fn own_objective() {
     let said = printed("own_objective", &[]);
     assert!(said.contains("window 19: loss "), "{said}");
     let last = said.lines().last().unwrap();
-    assert!(last.starts_with("the loss fell from "), "{said}");
     let [first, last] = numbers(last)[..] else { panic!("{said}") };
     assert!(last < first, "{said}");
 }
@@ -83,7 +82,7 @@ fn learn_from_frames() {
 #[test]
 fn evaluate() {
     let said = printed("evaluate", &[]);
-    assert!(said.contains("3 episodes of 300 frames in all"), "{said}");
+    assert!(said.contains("3 episodes, 300 frames"), "{said}");
     assert!(said.contains("adjusted mutual information "), "{said}");
     assert!(said.contains("average precision "), "{said}");
 }
