@@ -74,7 +74,7 @@ impl Source for Squares {
 fn main() -> Result<()> {
     let mut settings = Preset::Saycam.settings();
     settings.encoder = EncoderKind::Conv4;
-    (settings.image_height, settings.image_width) = (32, 32);
+    (settings.image_height, settings.image_width) = (28, 28);
     let (rules, model) = (settings.rules(), Model::random(&settings, 1)?);
     let mut inference = Inference::new(model.fold()?, 1)?;
 

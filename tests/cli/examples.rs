@@ -75,7 +75,7 @@ fn own_objective() {
 fn learn_from_frames() {
     let said = printed("learn_from_frames", &[]);
     assert!(said.contains("window 4: loss "), "{said}");
-    assert!(said.contains("after 5 updates: an embedding of 64 numbers, length "), "{said}");
+    assert!(said.contains("after 5 updates: an embedding of 576 numbers, length "), "{said}");
 }
 
 #[cfg(feature = "lab")]
