@@ -11,6 +11,7 @@ demo: setup
 test: setup-test
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
+	cargo clippy --locked -p oupn-edge --no-default-features --features nokhwa -- -D warnings
 	cargo test --locked
 	./scripts/check-unit
 

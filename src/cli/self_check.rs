@@ -19,7 +19,7 @@ use oupn_edge::encoder::probe::relative_difference;
 use oupn_edge::encoder::stepwise::StepwiseEncoder;
 use oupn_edge::encoder::{Fused, NormMode, TrainingEncoder, TrainingOptions};
 use oupn_edge::learner::Trainer;
-use oupn_edge::model::Model;
+use oupn_edge::model::{Model, check_network};
 use oupn_edge::random::{Purpose, Random};
 use oupn_edge::run::checkpoint;
 use oupn_edge::run::remembered::Remembered;
@@ -153,7 +153,8 @@ fn recording(data: &Path) -> Result<String> {
     let newest = store.list()?.into_iter().next().map(|newest| newest.number);
     match checkpoint::newest(&store, Faulty::Leave, &settings.plan()?, settings.slots)? {
         None => Ok(format!("{place}; its recording has no checkpoint yet")),
-        Some((used, _)) if Some(used.number) == newest => {
+        Some((used, restored)) if Some(used.number) == newest => {
+            check_network(&restored.card, settings, "the newest checkpoint")?;
             Ok(format!("{place}, its newest checkpoint readable"))
         }
         Some((used, _)) => Ok(format!(

@@ -57,7 +57,7 @@ pub(super) fn for_people(answer: &Value) -> String {
         "categories",
         &[
             Some(format!("{} in memory", whole("categories"))),
-            Some(format!("{} created so far", whole("created"))),
+            Some(format!("{} created so far", whole("created").max(whole("founded")))),
         ],
     );
     line(

@@ -76,8 +76,8 @@ impl Session {
     }
 
     fn resume(&mut self, by: &'static str) -> Result<String> {
-        let Phase::Paused(since) = self.phase else { return Ok("it is not paused".into()) };
         let cleared = paused::clear(&OsFilesystem, &self.plan.data);
+        let Phase::Paused(since) = self.phase else { return Ok("it is not paused".into()) };
         self.phase = Phase::Running;
         if matches!(self.feed, Feed::Camera(_)) {
             self.sampler.restart();

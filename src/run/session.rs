@@ -229,11 +229,13 @@ impl Session {
         let settings = &plan.settings;
 
         let folder = Folder::open(Arc::clone(&fs), &plan.data, plan.reserve_bytes, Arc::clone(&clock))?;
-        let start = Start::resume_or_new(plan, &network, &folder.store)?;
+        // First of all, so that the lock goes last, whatever fails.
+        let Folder { lock, writer, recovery, store, .. } = folder;
+        let start = Start::resume_or_new(plan, &network, &store)?;
         let resumed_from = start.resumed_from.clone();
         let mut before = Before {
             // What it saw before is not to be seen again.
-            forgot_at: folder.recovery.pending_forget.and_then(|pending| pending.place),
+            forgot_at: recovery.pending_forget.and_then(|pending| pending.place),
             ..Before::default()
         };
         let remembered = Remembered::read(&*fs, &plan.data)?.map(|remembered| remembered.camera);
@@ -261,7 +263,6 @@ impl Session {
             created: live.memory.next_id(),
             ..Snapshot::default()
         }));
-        let Folder { lock, writer, recovery, store, .. } = folder;
         let journal = Journal {
             recorder: writer.recorder(),
             status: Arc::clone(&status),
@@ -352,9 +353,10 @@ impl Session {
     /// Runs until something ends it; the trace then says why.
     pub fn run(mut self) -> Result<Ended> {
         let ended = self.run_to_end();
-        // Their threads end before the trace does; the socket goes after it, and the lock last.
-        let Self { writer, learner, feed, .. } = self;
-        drop((learner, feed));
+        // Who asks now is told at once that the recording has ended. The threads end before the trace does; the socket goes
+        // after it, and the lock last.
+        let Self { writer, learner, feed, waiting, .. } = self;
+        drop((waiting, feed, learner));
         match (ended, writer.close(CLOSE_TIMEOUT)) {
             (Ok(ended), closed) => closed.map(|()| ended),
             // What ended the run is the first thing to know.

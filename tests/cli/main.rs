@@ -25,5 +25,6 @@ mod report;
 mod run;
 mod self_check;
 mod sources;
+#[cfg(feature = "lab")]
 mod train;
 mod video;

@@ -1,4 +1,4 @@
-//! The numerical inner loops of the crate. Beside the seam with V4L2, the only place where `unsafe` is allowed.
+//! The numerical inner loops for the CPU. Here, in `oupn-cuda` and at the seam with V4L2 alone, `unsafe` is allowed.
 //!
 //! A kernel works on plain slices and knows nothing of layers, frames or memories. Each hot one is written once
 //! and compiled several times, for the vector units that the machine may have: by the compiler's vectoriser ([`simd`])

@@ -222,11 +222,13 @@ impl Snapshot {
     #[must_use]
     pub fn since(&self, cursor: &Cursor) -> Self {
         let newer = |number: u64, than: Option<u64>| than.is_none_or(|than| number > than);
-        let old_frames = self.ribbon.iter().filter(|moment| !newer(moment.frame, cursor.frame)).count();
-        let old_updates = self.curves.iter().filter(|update| !newer(update.update, cursor.update)).count();
+        // From the newest back: after a return to a checkpoint the numbers of updates begin again lower.
+        let frames = self.ribbon.iter().rev().take_while(|moment| newer(moment.frame, cursor.frame)).count();
+        let updates =
+            self.curves.iter().rev().take_while(|update| newer(update.update, cursor.update)).count();
         Self {
-            ribbon: last(&self.ribbon, (self.ribbon.len() - old_frames).min(MOST_NEW_FRAMES)),
-            curves: last(&self.curves, (self.curves.len() - old_updates).min(MOST_NEW_UPDATES)),
+            ribbon: last(&self.ribbon, frames.min(MOST_NEW_FRAMES)),
+            curves: last(&self.curves, updates.min(MOST_NEW_UPDATES)),
             ..self.clone()
         }
     }

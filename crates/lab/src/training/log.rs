@@ -10,6 +10,8 @@
 //!   `categories`, `classes`; fractions, not percent
 //! - `end`: `seconds` of all windows
 //!
+//! A run that was begun by a program with version 1 goes on with lines of version 2.
+//!
 //! A run that goes on from a checkpoint first removes the lines that are younger than it, and the end of a run that is made
 //! longer, so the log reads as that of a run that never stopped.
 

@@ -40,7 +40,7 @@ impl Training<'_> {
         let (mut named, mut header) = (BTreeMap::new(), HashMap::new());
         self.trainer.save(&mut named, &mut header);
         named.retain(|name, _| {
-            !["adam.", "memory.", "objective."].iter().any(|prefix| name.starts_with(prefix))
+            !name.starts_with("adam.") && !saved::CARRIED.iter().any(|prefix| name.starts_with(prefix))
         });
         header.retain(|name, _| !name.starts_with("adam."));
         header.insert(CARD.to_owned(), self.model().card.to_toml()?);
@@ -96,7 +96,7 @@ impl Training<'_> {
             .parse()
             .map_err(|_| file.fault(format!("header entry `{WINDOWS}` = {windows} is not a whole number")))?;
         let state = saved::load(&file, &self.model().plan)?;
-        self.trainer.restore(state)?;
+        self.trainer.restore(state).map_err(|error| file.fault(error))?;
         self.windows = windows;
         self.running = running;
         Ok(())

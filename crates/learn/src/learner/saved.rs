@@ -17,7 +17,7 @@ use crate::tensors::{Tensor, TensorFile};
 use crate::{Error, Result};
 
 /// How the names of what an objective carries begin.
-const CARRIED: [&str; 2] = ["memory.", "objective."];
+pub const CARRIED: [&str; 2] = ["memory.", "objective."];
 
 /// Header entry of 1/τ, β, γ.
 const CONTROL: &str = "control";
