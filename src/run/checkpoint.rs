@@ -1,7 +1,7 @@
 //! A run in one file: what it knows, in a safetensors file that is also a weight file.
 //!
 //! Beside the learner's own tensors ([`crate::learner::saved`]) the file has `live.prototypes` and `live.counts`, the
-//! memory of the live path; `live.calibration`, the first embeddings while β is still being calibrated; and in its
+//! memory of the live path; `live.exemplars`, the directions of a few frames of each category; `in_use.*`, the weights that it was made with, if they are not the newest; and in its
 //! header `format`, `card` (the model's), `settings` (TOML), `live`: counters, ids and places as JSON ([`LiveHeader`]), and
 //! `trace`: the numbers that the trace had used by then ([`NumbersUsed`]), so that a restart need not read it from its beginning.
 //!
@@ -21,11 +21,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::device_trainer::InUse;
 use super::sampler::Sampler;
-use crate::calibration::Calibrator;
 use crate::encoder::{ModelCard, Plan};
 use crate::learner::saved;
 use crate::learner::update::LearnerState;
+use crate::live::kept::Places;
 use crate::memory::{Control, LiveMemory};
 use crate::objective::oupn::check_slots;
 use crate::storage::{Checkpoint, CheckpointStore, Faulty, Keep, Mark, Unusable};
@@ -64,10 +65,10 @@ pub struct LivePart {
     pub used: NumbersUsed,
     /// The live memory.
     pub memory: LiveMemory,
+    /// The directions of the frames that are kept of each category, in the order in which the header names them.
+    pub exemplars: Vec<f32>,
     /// 1/τ, β, γ as the live path uses them.
     pub control: Control,
-    /// The first embeddings, while β is being calibrated.
-    pub calibrator: Option<Calibrator>,
     /// The samples that learning can still reach.
     pub samples: Vec<Sample>,
     /// Whether the samples' pixels are stored.
@@ -95,9 +96,21 @@ pub struct LiveHeader {
     pub ages: Vec<u64>,
     /// See `ids`.
     pub next_id: u64,
-    /// Whether β was calibrated since the last update.
+    /// The frames that each slot's prototype is the mean of. Checkpoints of before did not have it.
     #[serde(default)]
-    pub calibrated: bool,
+    pub averaged: Vec<u64>,
+    /// The least similarity within a category, if it is measured.
+    #[serde(default)]
+    pub similarity: Option<f64>,
+    /// Whether enough was seen to measure it.
+    #[serde(default)]
+    pub settled: bool,
+    /// The pictures that are kept, by name.
+    #[serde(default)]
+    pub kept: Places,
+    /// Updates since weights were published.
+    #[serde(default)]
+    pub unpublished: u64,
     /// For how long the program has run on this folder, in seconds.
     pub running_s: u64,
     /// Where the frames came from.
@@ -111,6 +124,8 @@ pub struct Restored {
     pub live: LivePart,
     /// The learner.
     pub learner: LearnerState,
+    /// The weights that the live memory was made with, if they are not the learner's.
+    pub in_use: Option<InUse>,
     /// The model's card.
     pub card: ModelCard,
 }
@@ -198,12 +213,9 @@ pub fn encode(
     let (mut tensors, mut header) = (BTreeMap::new(), HashMap::new());
     learner(&mut tensors, &mut header);
     saved::put_prototypes("live", live.memory.prototypes(), &mut tensors);
-    if let Some(calibrator) = &live.calibrator {
-        let dimension = live.memory.prototypes().dimension();
-        let values = calibrator.embeddings().to_vec();
-        let shape = vec![values.len() / dimension, dimension];
-        tensors.insert("live.calibration".to_owned(), Tensor { shape, values });
-    }
+    let dimension = live.memory.prototypes().dimension();
+    let shape = vec![live.exemplars.len() / dimension, dimension];
+    tensors.insert("live.exemplars".to_owned(), Tensor { shape, values: live.exemplars.clone() });
     let json = |what: serde_json::Result<String>| {
         what.map_err(|error| Error::input(format!("cannot store a checkpoint: {error}")))
     };
@@ -288,11 +300,15 @@ pub fn decode(path: &Path, bytes: &[u8], plan: &Plan) -> Result<Restored> {
         saved::take_prototypes(file.tensors(), "live", plan.features).map_err(|error| file.fault(error))?;
     let memory = LiveMemory::from_parts(prototypes, header.ids.clone(), header.ages.clone(), header.next_id)
         .map_err(|error| file.fault(error))?;
-    let calibrator = file.get("live.calibration").map(|tensor| {
-        let rows = tensor.shape.first().copied().unwrap_or(0);
-        let values = file.finite("live.calibration", &[rows, plan.features])?;
-        Ok::<_, Error>(Calibrator::with(plan.features, values.to_vec()))
-    });
+    let memory = match header.averaged.is_empty() {
+        true => memory,
+        false => memory.with_frames(header.averaged.clone()).map_err(|error| file.fault(error))?,
+    };
+    let named: usize = header.kept.exemplars.iter().map(|(_, own)| own.len()).sum();
+    let exemplars = match named {
+        0 => Vec::new(),
+        _ => file.finite("live.exemplars", &[named, plan.features])?.to_vec(),
+    };
     let samples = match file.get("ring.frames").is_some() {
         true => read_pixels(&file, &header, plan.image.len())?,
         false => Vec::new(),
@@ -300,8 +316,8 @@ pub fn decode(path: &Path, bytes: &[u8], plan: &Plan) -> Result<Restored> {
     let keep_window = !samples.is_empty();
     let live = LivePart {
         control: Control { inv_tau, beta, gamma },
-        calibrator: calibrator.transpose()?,
         memory,
+        exemplars,
         samples,
         keep_window,
         header,
@@ -309,7 +325,7 @@ pub fn decode(path: &Path, bytes: &[u8], plan: &Plan) -> Result<Restored> {
     };
     let card = file.metadata().get("card").ok_or_else(|| file.fault("it has no model card"))?;
     let card = ModelCard::parse(card, &format!("in {}", path.display()))?;
-    Ok(Restored { live, learner: saved::load(&file, plan)?, card })
+    Ok(Restored { live, learner: saved::load(&file, plan)?, in_use: InUse::take(&file, plan)?, card })
 }
 
 fn read_pixels(file: &TensorFile, header: &LiveHeader, length: usize) -> Result<Vec<Sample>> {

@@ -1,34 +1,31 @@
-//! A start from random weights: batch norm's statistics come from the first frames, and only then is β calibrated.
+//! A start from random weights: batch norm's statistics come from the first frames, before anything is measured with them.
 //!
 //! Random weights come with statistics of nothing (mean 0, variance 1). With these a deep encoder sees all frames alike, and
-//! no β can tell them apart. So after 5, 10 and 20 frames the learner measures the statistics of the frames so far. The
-//! live path then sees these frames again: their embeddings are made anew, β is calibrated from those, and the memory becomes
-//! what it would be had it seen the frames so from the first one on; so it does whenever β is calibrated again. What the trace
+//! no threshold can tell them apart. So after 5, 10, 20 and 40 frames the learner measures the statistics of the frames so far. The
+//! live path then sees these frames again: their embeddings are made anew, the threshold is measured from those, and the memory
+//! becomes what it would be had it seen the frames so from the first one on. What the trace
 //! says of those frames stays; categories may be joined or divided. After the first update the statistics follow the
 //! learner's windows, as they do after a warm start.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::learning::Job;
+use super::live::Fresh;
 use super::session::Session;
-use crate::kernels::vector;
 use crate::learner::Published;
+use crate::live::KeptFrame;
 use crate::memory::{Control, LiveMemory, Rules};
 use crate::{Error, Result};
 
 /// The numbers of frames after which the statistics are measured.
-const MOMENTS: [usize; 3] = [5, 10, 20];
-
-/// The last of them.
-pub(super) const LAST: usize = MOMENTS[MOMENTS.len() - 1];
+const MOMENTS: [usize; 4] = [5, 10, 20, 40];
 
 impl Session {
     /// Has the statistics measured, if this is a cold start and the frame that was just sampled makes it the moment.
     pub(super) fn measure_if_due(&mut self) {
         let cold = self.live.cold && self.has_learner();
-        let frames = self.live.calibrator.as_ref().map_or(0, |calibrator| calibrator.frames());
+        let frames = self.live.kept.first_frames().map_or(0, |frames| frames.len());
         let samples = self.windows.kept().samples;
         // Pictures of earlier frames may be gone: after a restart with a camera, or with a short window.
         if !cold || !MOMENTS.contains(&frames) || samples.len() != frames {
@@ -52,82 +49,80 @@ impl Session {
         }
     }
 
-    fn see_again(&mut self, publication: Published) -> Result<()> {
-        let control = self.live.control;
-        self.live.take_up(publication)?;
-        self.live.control = control;
-        let pictures: Vec<Arc<[u8]>> =
-            self.windows.kept().samples.into_iter().map(|sample| sample.pixels).collect();
-        if let Some(calibrated) = self.live.see_again(&pictures)? {
-            self.note_calibration(calibrated);
-        }
+    fn see_again(&mut self, published: Published) -> Result<()> {
+        let changes = self.live.take_up(Fresh { published, directions: HashMap::new() })?;
+        self.note_changes(changes);
         Ok(())
     }
 }
 
-/// The memory as it would be, had it seen the frames with the embeddings `new` instead of `old`. A category keeps the number
-/// under which its first frame was recorded, unless another category has it.
+/// The memory as it would be, had it seen these frames as they look now, and the category of each of them. A category keeps
+/// the number under which its first frame was recorded, unless another category has it.
 pub(super) fn replayed(
     memory: &LiveMemory,
-    old: &[f32],
-    new: &[f32],
+    frames: &[KeptFrame],
     control: &Control,
     rules: &Rules,
-) -> Result<LiveMemory> {
+) -> Result<(LiveMemory, Vec<u64>)> {
     let (slots, dimension) = (memory.prototypes().slots(), memory.prototypes().dimension());
-    let mut again = LiveMemory::new(slots, dimension)?;
-    let (mut numbers, mut given) = (Vec::new(), HashSet::new());
+    let mut again = LiveMemory::new(slots, dimension)?.with_writes(memory.writes());
+    let (mut numbers, mut given, mut categories) = (Vec::<u64>::new(), HashSet::new(), Vec::new());
     let mut next = memory.next_id();
-    for (old, new) in old.chunks_exact(dimension).zip(new.chunks_exact(dimension)) {
-        if !again.observe(new, control, rules)?.created {
-            continue;
+    for frame in frames {
+        let observation = again.observe(&frame.direction, control, rules)?;
+        categories.push(observation.category);
+        if observation.created {
+            let number = if given.contains(&frame.category) { next } else { frame.category };
+            next = next.max(number + 1);
+            given.insert(number);
+            numbers.push(number);
         }
-        let number = nearest(memory, old).filter(|number| !given.contains(number)).unwrap_or(next);
-        next = next.max(number + 1);
-        given.insert(number);
-        numbers.push(number);
     }
     // The replay numbers its categories from 0 on, in the order in which they were created.
-    let number = |id: &u64| usize::try_from(*id).ok().and_then(|id| numbers.get(id)).copied();
-    let ids =
-        again.ids().iter().map(|id| number(id).ok_or_else(|| Error::input("a category without a number")));
-    let ids = if numbers.is_empty() { Ok(again.ids().to_vec()) } else { ids.collect() };
-    LiveMemory::from_parts(again.prototypes().clone(), ids?, again.ages().to_vec(), next)
-}
-
-/// The category whose prototype is most similar to an embedding.
-fn nearest(memory: &LiveMemory, embedding: &[f32]) -> Option<u64> {
-    let prototypes = memory.prototypes();
-    let used = (0..prototypes.slots()).filter(|slot| prototypes.counts()[*slot] > 0.0);
-    let similarity = |slot: usize| {
-        let prototype = prototypes.vector(slot);
-        vector::dot(prototype, embedding) / vector::dot(prototype, prototype).sqrt().max(f32::MIN_POSITIVE)
+    let number = |id: &u64| {
+        let known = usize::try_from(*id).ok().and_then(|id| numbers.get(id)).copied();
+        known.ok_or_else(|| Error::input("a category without a number"))
     };
-    let best = used.map(|slot| (slot, similarity(slot))).max_by(|a, b| a.1.total_cmp(&b.1));
-    best.and_then(|(slot, _)| memory.ids().get(slot).copied())
+    let categories = categories.iter().map(number).collect::<Result<Vec<_>>>()?;
+    let unused = |slot: usize| again.prototypes().counts()[slot] <= 0.0;
+    let ids = again.ids().iter().enumerate().map(|(slot, id)| if unused(slot) { Ok(0) } else { number(id) });
+    let ids = ids.collect::<Result<Vec<_>>>()?;
+    let renamed = LiveMemory::from_parts(again.prototypes().clone(), ids, again.ages().to_vec(), next)?;
+    let renamed = renamed.with_writes(memory.writes()).with_frames(again.frames().to_vec())?;
+    Ok((renamed, categories))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::config::Preset;
+    use crate::memory::Writes;
 
     #[test]
     fn categories_keep_the_number_of_their_first_frame() {
         let settings = Preset::Saycam.settings();
         let (control, rules) = (settings.control(), settings.rules());
-        let mut memory = LiveMemory::new(8, 2).unwrap();
+        let mut memory = LiveMemory::new(8, 2).unwrap().with_writes(Writes::Hard);
         // Seen badly, each of four frames is a category of its own.
-        let old = [[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]];
-        for frame in &old {
-            assert!(memory.observe(frame, &control, &rules).unwrap().created);
+        for frame in [[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3]] {
+            assert!(memory.observe(&frame, &control, &rules).unwrap().created);
         }
         // Seen well, frames 0 and 1 are one thing, 2 and 3 another.
-        let new = [[1.0, 0.0], [1.0, 0.01], [0.0, 1.0], [0.01, 1.0]];
+        let well = [[1.0, 0.0], [1.0, 0.01], [0.0, 1.0], [0.01, 1.0]].into_iter().enumerate();
+        let frames = well.map(|(at, direction)| KeptFrame {
+            frame: at as u64,
+            sequence: at as u64,
+            category: at as u64,
+            pixels: None,
+            direction: Arc::from(direction),
+        });
         let control = Control { beta: control.inv_tau * -0.5, ..control };
-        let again = replayed(&memory, old.as_flattened(), new.as_flattened(), &control, &rules).unwrap();
+        let (again, categories) = replayed(&memory, &frames.collect::<Vec<_>>(), &control, &rules).unwrap();
         assert_eq!((again.prototypes().in_use(), again.next_id()), (2, 4));
         let slots = (0..8).filter(|slot| again.prototypes().counts()[*slot] > 0.0);
         assert_eq!(slots.map(|slot| again.ids()[slot]).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(categories, [0, 0, 2, 2]);
     }
 }

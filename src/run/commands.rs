@@ -6,14 +6,13 @@ use super::checkpoint::{self, Restored};
 use super::feed::Feed;
 use super::journal::Event;
 use super::learning::Job;
+use super::live::Threshold;
 use super::paused;
 use super::requests::{Command, Request};
-use super::resume::with_next_id;
 use super::saving::END_TIMEOUT;
 use super::session::{Ending, Phase, Session};
 use super::start::fresh;
 use super::thumbnails;
-use crate::calibration::Calibrator;
 use crate::memory::LiveMemory;
 use crate::storage::{Faulty, OsFilesystem};
 use crate::trace::{Place, StopReason};
@@ -129,6 +128,7 @@ impl Session {
         self.journal.tell(Event::Forgotten);
         self.store.remove_from(pending.from_seq)?;
         self.windows.forget(self.next_frame);
+        self.live.kept.forget();
         self.sampler.restart();
         let restored = self.return_to_checkpoint()?;
         let removed = self.journal.recorder.remove_forgotten()?;
@@ -163,27 +163,31 @@ impl Session {
             None
         });
         let (memory, control, learner, name) = match newest {
-            Some((file, Restored { live, learner, .. })) => {
-                self.live.calibrator = live.calibrator;
-                self.state.calibrated = live.header.calibrated;
-                (live.memory, live.control, learner, format!("checkpoint {}", file.number))
+            Some((file, Restored { live, learner, in_use, .. })) => {
+                self.live.control = live.control;
+                self.live.restore_threshold(&live.header);
+                self.state.unpublished = live.header.unpublished;
+                // Directions alone: the pictures of before are gone.
+                let dimension = live.memory.prototypes().dimension();
+                self.live.kept.restore_directions(&live.header.kept, &live.exemplars, dimension);
+                (live.memory, live.control, (learner, in_use), format!("checkpoint {}", file.number))
             }
             None => {
                 let prototypes = self.live.memory.prototypes();
                 let memory = LiveMemory::new(prototypes.slots(), prototypes.dimension())?;
                 let learner = fresh(&self.plan)?;
-                // The embeddings it has gathered are of frames that are forgotten.
-                let calibrator = self.plan.calibrate.then(|| Calibrator::new(prototypes.dimension()));
-                self.live.calibrator = calibrator;
-                self.state.calibrated = false;
-                (memory, learner.control, learner, "its beginning".to_owned())
+                self.live.set_threshold(self.plan.calibrate.then(Threshold::default));
+                self.state.unpublished = 0;
+                (memory, learner.control, (learner, None), "its beginning".to_owned())
             }
         };
-        self.live.memory = with_next_id(&memory, next_id)?;
+        let memory = memory.with_writes(settings.live_writes).with_slots(settings.live_slots)?;
+        self.live.memory = memory.with_next_id(next_id);
         self.learner.give(Job::Restore(Box::new(learner)))?;
         // The thread is idle, so it answers at once.
         self.poll_learner(END_TIMEOUT);
         self.live.control = control;
+        self.live.set_threshold(self.live.threshold);
         Ok(name)
     }
 }

@@ -38,9 +38,9 @@ pub enum Event {
     },
     /// A frame got its category.
     Frame(Box<FrameEvent>),
-    /// β was set, and the memory may have been made anew with it.
+    /// The threshold was measured, and the memory may have been made anew with it.
     Calibrated {
-        /// β before and after.
+        /// What it was and is.
         record: trace::Calibration,
         /// Categories that live.
         categories: u64,
@@ -100,6 +100,8 @@ pub struct FrameEvent {
     pub categories: u64,
     /// Categories created over all restarts.
     pub created: u64,
+    /// Pictures of categories that are kept in RAM, and their bytes.
+    pub kept: (u64, u64),
     /// The share of the recording that is done.
     pub progress: Option<f32>,
 }
@@ -211,7 +213,7 @@ impl Journal {
     }
 
     fn tell_frame(&self, event: FrameEvent) {
-        let FrameEvent { seen, categories, created, progress } = event;
+        let FrameEvent { seen, categories, created, kept, progress } = event;
         let at: Stamp = seen.at;
         let _ = self.recorder.record_at(at, Record::Frame(seen.record.clone()));
         let durable = self.recorder.durable_seq();
@@ -219,6 +221,7 @@ impl Journal {
             now.note_frame(seen);
             now.categories = categories;
             now.created = created;
+            (now.kept_frames, now.kept_bytes) = kept;
             now.durable_seq = durable;
             now.progress = progress;
         });

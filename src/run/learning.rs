@@ -1,11 +1,12 @@
 //! The learner's thread: lessons and checkpoints in, one at a time; reports out.
 //!
 //! The thread owns everything that learning changes. It gets a [`Job`], works on it for as long as that takes, and answers
-//! with a [`Report`]; the live path never waits for it. Both queues are short and the live path has at most one lesson and
-//! one checkpoint under way, so neither can fill up. New weights travel as an `Arc` that the live path takes up
-//! between two frames.
+//! with a [`Report`]; the live path never waits for it. Both queues are short and the live path has at most one lesson, one
+//! publication and one checkpoint under way, so neither can fill up. New weights travel as an `Arc` that the live path takes up
+//! between two frames, together with the kept pictures as these weights see them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,8 +14,11 @@ use std::time::{Duration, Instant};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::checkpoint::{CheckpointWriter, LivePart};
+use super::device_trainer::InUse;
+use super::live::Fresh;
 use crate::learner::update::{LearnerState, Update};
-use crate::learner::{Published, Trainer, WindowOfFrames};
+use crate::learner::{Published, WindowOfFrames};
+use crate::memory::Control;
 use crate::tensors::Tensor;
 use crate::trace;
 use crate::views::Pixels;
@@ -40,14 +44,17 @@ pub struct Lesson {
     pub samples: Vec<Sample>,
     /// The frames after which the next window begins.
     pub stride: usize,
-    /// β, if the live path has calibrated it since.
+    /// β as the live path has measured it: what a learner that has learned nothing yet starts with.
     pub beta: Option<f64>,
 }
+
+/// A picture to embed again: the sample's number and its pixels.
+pub type KeptPicture = (u64, Arc<[u8]>);
 
 impl Lesson {
     /// As the trainer reads it. Views are numbered by the window's first frame: whatever happened in between, the same frames
     /// give the same views. A sample without a companion stands in for it itself.
-    fn window(&self) -> WindowOfFrames<'_> {
+    pub(super) fn window(&self) -> WindowOfFrames<'_> {
         WindowOfFrames {
             number: self.samples.first().map_or(0, |sample| sample.frame),
             frames: self.samples.iter().map(|sample| Pixels::Bytes(&sample.pixels)).collect(),
@@ -69,8 +76,8 @@ pub struct Learned {
     pub step: u64,
     /// How long it took, views included.
     pub seconds: f64,
-    /// The new weights, unless the update was refused.
-    pub publication: Option<Published>,
+    /// 1/τ, β, γ after it.
+    pub control: Control,
     /// Number of the window's last frame.
     pub last_frame: u64,
     /// Frames of the window.
@@ -89,46 +96,10 @@ pub trait Student: Send {
     fn measure(&mut self, _samples: &[Sample]) -> Result<Option<Published>> {
         Ok(None)
     }
-    /// Goes on from another state and says what the encoder is then.
-    fn restore(&mut self, state: LearnerState) -> Result<Published>;
-}
-
-impl Student for Trainer {
-    fn learn(&mut self, lesson: &Lesson) -> Result<Learned> {
-        let start = Instant::now();
-        if let Some(beta) = lesson.beta {
-            self.control_mut().beta = beta;
-        }
-        let update = Trainer::learn(self, &lesson.window())?;
-        let publication = if update.refused.is_none() { Some(self.publish()?) } else { None };
-        Ok(Learned {
-            step: self.steps(),
-            seconds: start.elapsed().as_secs_f64(),
-            publication,
-            last_frame: lesson.samples.last().map_or(0, |sample| sample.frame),
-            window: lesson.samples.len(),
-            stride: lesson.stride,
-            update,
-        })
-    }
-
-    fn save(&self, tensors: &mut BTreeMap<String, Tensor>, header: &mut HashMap<String, String>) {
-        Trainer::save(self, tensors, header);
-    }
-
-    fn measure(&mut self, samples: &[Sample]) -> Result<Option<Published>> {
-        if self.steps() > 0 {
-            return Ok(None);
-        }
-        let pictures: Vec<&[u8]> = samples.iter().map(|sample| &*sample.pixels).collect();
-        self.measure_statistics(&pictures)?;
-        self.publish().map(Some)
-    }
-
-    fn restore(&mut self, state: LearnerState) -> Result<Published> {
-        Trainer::restore(self, state)?;
-        self.publish()
-    }
+    /// The weights as they are now, and these pictures as they see them. From now on they are the ones in use.
+    fn publish(&mut self, pictures: &[KeptPicture]) -> Result<Fresh>;
+    /// Goes on from another state, with these weights in use if they are not the state's own, and says what those are.
+    fn restore(&mut self, state: LearnerState, in_use: Option<InUse>) -> Result<Published>;
 }
 
 /// What the thread is asked to do.
@@ -136,12 +107,14 @@ impl Student for Trainer {
 pub enum Job {
     /// Learn from a window.
     Learn(Lesson),
+    /// Publish the weights, with these pictures as they see them.
+    Publish(Vec<KeptPicture>),
     /// Write a checkpoint with this part of the live path.
     Save(Box<LivePart>),
     /// Measure batch norm's statistics on these samples.
     Measure(Vec<Sample>),
-    /// Go on from this state.
-    Restore(Box<LearnerState>),
+    /// Go on from this state, with these weights in use if they are not its own.
+    Restore(Box<(LearnerState, Option<InUse>)>),
 }
 
 /// What it answers.
@@ -149,6 +122,8 @@ pub enum Job {
 pub enum Report {
     /// Of a lesson.
     Learned(Box<Result<Learned>>),
+    /// Of a publication.
+    Published(Box<Result<Fresh>>),
     /// Of a checkpoint.
     Saved(trace::Checkpoint),
     /// Of measured statistics.
@@ -164,6 +139,7 @@ pub struct LearnerThread {
     reports: Receiver<Report>,
     thread: Option<JoinHandle<()>>,
     lesson_since: Option<Instant>,
+    publishing: bool,
     saving: bool,
     measuring: bool,
 }
@@ -177,17 +153,21 @@ impl LearnerThread {
         checkpoints: CheckpointWriter,
         pool: ThreadPool,
     ) -> Result<Self> {
-        let (jobs, incoming) = sync_channel(3);
-        let (outgoing, reports) = sync_channel(3);
+        let (jobs, incoming) = sync_channel(4);
+        let (outgoing, reports) = sync_channel(4);
         let work = move || {
             while let Ok(job) = incoming.recv() {
                 let report = match job {
                     Job::Learn(lesson) => Report::Learned(Box::new(pool.install(|| student.learn(&lesson)))),
+                    Job::Publish(pictures) => Report::Published(Box::new(student.publish(&pictures))),
                     Job::Save(live) => Report::Saved(
                         checkpoints.save(&live, |tensors, header| student.save(tensors, header)),
                     ),
                     Job::Measure(samples) => Report::Measured(Box::new(student.measure(&samples))),
-                    Job::Restore(state) => Report::Restored(student.restore(*state)),
+                    Job::Restore(state) => {
+                        let (state, in_use) = *state;
+                        Report::Restored(student.restore(state, in_use))
+                    }
                 };
                 if outgoing.send(report).is_err() {
                     break;
@@ -201,6 +181,7 @@ impl LearnerThread {
             reports,
             thread: Some(thread),
             lesson_since: None,
+            publishing: false,
             saving: false,
             measuring: false,
         })
@@ -209,6 +190,16 @@ impl LearnerThread {
     /// Since when a lesson has been under way.
     pub fn busy_since(&self) -> Option<Instant> {
         self.lesson_since
+    }
+
+    /// Whether weights are being published.
+    pub fn is_publishing(&self) -> bool {
+        self.publishing
+    }
+
+    /// Whether anything is under way.
+    pub fn is_at_work(&self) -> bool {
+        self.lesson_since.is_some() || self.publishing || self.saving || self.measuring
     }
 
     /// Whether a checkpoint is under way.
@@ -228,17 +219,19 @@ impl LearnerThread {
     pub fn give(&mut self, job: Job) -> Result<bool> {
         match &job {
             Job::Learn(_) if self.lesson_since.is_some() => return Ok(false),
+            Job::Publish(_) if self.publishing => return Ok(false),
             Job::Save(_) if self.saving => return Ok(false),
             Job::Measure(_) if self.measuring => return Ok(false),
             _ => {}
         }
         let (lesson, save) = (matches!(job, Job::Learn(_)), matches!(job, Job::Save(_)));
-        let measure = matches!(job, Job::Measure(_));
+        let (measure, publish) = (matches!(job, Job::Measure(_)), matches!(job, Job::Publish(_)));
         match self.jobs.as_ref().map(|jobs| jobs.try_send(job)) {
             Some(Ok(())) => {
                 if lesson {
                     self.lesson_since = Some(Instant::now());
                 }
+                self.publishing |= publish;
                 self.saving |= save;
                 self.measuring |= measure;
                 Ok(true)
@@ -269,6 +262,7 @@ impl LearnerThread {
     fn noted(&mut self, report: Report) -> Report {
         match &report {
             Report::Learned(_) => self.lesson_since = None,
+            Report::Published(_) => self.publishing = false,
             Report::Saved(_) => self.saving = false,
             Report::Measured(_) => self.measuring = false,
             Report::Restored(_) => {}

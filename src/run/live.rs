@@ -6,16 +6,46 @@
 
 use std::sync::Arc;
 
+use std::collections::HashMap;
+
+use super::checkpoint::LiveHeader;
 use super::cold_start;
-use crate::calibration::Calibrator;
 use crate::camera::Frame;
 use crate::encoder::card::InputScaling;
 use crate::encoder::inference::Inference;
 use crate::encoder::plan::Shape;
 use crate::frame::Fit;
+use crate::kernels::vector;
 use crate::learner::Published;
-use crate::memory::{Control, LiveMemory, Observation, Rules};
+use crate::live::kept::{Place, Places, direction};
+use crate::live::{KeptFrame, KeptFrames, threshold};
+use crate::memory::{Control, Joined, LiveMemory, Observation, Rules};
 use crate::{Error, Result};
+
+/// Samples from one measurement of the threshold to the next.
+const MEASURE_EVERY: u64 = 15;
+
+/// The numbers of frames after which the first thresholds are set.
+const FIRST_MOMENTS: [usize; 4] = [5, 10, 20, 30];
+
+/// How much more alike than a frame and its category two categories must be to be one: this share of what is left to 1. Means
+/// are more alike than frames are.
+const JOIN_SHARE: f64 = 0.7;
+
+/// The threshold of the live memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Threshold {
+    /// The least cosine between a frame and its category.
+    pub similarity: f64,
+    /// Whether enough was seen to measure it.
+    pub settled: bool,
+}
+
+impl Default for Threshold {
+    fn default() -> Self {
+        Self { similarity: threshold::FIRST, settled: false }
+    }
+}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -27,10 +57,12 @@ pub struct LivePath {
     rules: Rules,
     /// The memory of the live categories.
     pub memory: LiveMemory,
-    /// 1/τ, β, γ, as learned or calibrated last.
+    /// The pictures that are kept for when the encoder changes.
+    pub kept: KeptFrames,
+    /// 1/τ, β, γ as the memory decides by them: β is that of the threshold, if that is measured.
     pub control: Control,
-    /// Until β has been calibrated.
-    pub calibrator: Option<Calibrator>,
+    /// The threshold, if it is measured; otherwise β is the learner's.
+    pub threshold: Option<Threshold>,
     /// Whether the weights were random at first: see [`cold_start`].
     pub cold: bool,
     colours: Vec<u8>,
@@ -44,24 +76,44 @@ pub struct LivePath {
 pub struct Recognised {
     /// What the memory says.
     pub observation: Observation,
-    /// β from now on, if this frame calibrated it: before, after, frames.
-    pub calibrated: Option<(f64, f64, usize)>,
+    /// What it led to.
+    pub changes: Changes,
+}
+
+/// What a measurement changed in the memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// The threshold before and now.
+    pub threshold: Option<(f64, f64)>,
+    /// Categories that were joined.
+    pub joined: Vec<Joined>,
+}
+
+/// New weights, and what the learner's thread has made of the kept pictures with them.
+#[derive(Clone, Debug)]
+pub struct Fresh {
+    /// The weights.
+    pub published: Published,
+    /// The directions of the kept pictures, by the numbers of their samples.
+    pub directions: HashMap<u64, Arc<[f32]>>,
 }
 
 impl LivePath {
-    /// A live path for images of this size.
+    /// A live path for images of this size. With `measures` the threshold is measured.
+    #[allow(clippy::too_many_arguments)]
     pub fn new(
         size: Shape,
         inference: Inference,
         scaling: InputScaling,
         rules: Rules,
         memory: LiveMemory,
+        kept: KeptFrames,
         control: Control,
-        calibrator: Option<Calibrator>,
+        measures: bool,
     ) -> Self {
         let pixels = size.height * size.width;
         let dimension = memory.prototypes().dimension();
-        Self {
+        let mut live = Self {
             fit: Fit::new(size.height, size.width),
             colours: vec![0; 3 * pixels],
             mask: vec![0; pixels],
@@ -72,10 +124,13 @@ impl LivePath {
             scaling,
             rules,
             memory,
+            kept,
             control,
-            calibrator,
+            threshold: None,
             cold: false,
-        }
+        };
+        live.set_threshold(measures.then(Threshold::default));
+        live
     }
 
     /// The picture as the encoder sees it: cropped, resized, with its channels.
@@ -108,72 +163,205 @@ impl LivePath {
         &self.colours
     }
 
-    /// The category of a prepared picture.
-    pub fn recognise(&mut self, pixels: &[u8]) -> Result<Recognised> {
+    /// The category of a prepared picture, which is sample number `frame` and the source's picture `sequence`.
+    pub fn recognise(&mut self, frame: u64, sequence: u64, pixels: &Arc<[u8]>) -> Result<Recognised> {
         self.embed(pixels)?;
-        let observation = self.memory.observe(&self.embedding, &self.control, &self.rules)?;
-        let mut calibrated = None;
-        if let Some(calibrator) = &mut self.calibrator {
-            if let Some(beta) = calibrator.add(&self.embedding, &self.control, &self.rules)? {
-                calibrated = Some((self.control.beta, beta, calibrator.frames()));
-                self.control.beta = beta;
-                if self.cold && calibrator.frames() > cold_start::LAST {
-                    let (control, rules) = (&self.control, &self.rules);
-                    let seen = calibrator.embeddings();
-                    self.memory = cold_start::replayed(&self.memory, seen, seen, control, rules)?;
-                }
-            }
-            if calibrator.is_done() {
-                self.calibrator = None;
-            }
+        let seen = direction(&self.embedding);
+        let kept = &self.kept;
+        let observation = self.memory.observe_among(&self.embedding, &self.control, &self.rules, |category, cosine| {
+            kept.similarity(&seen, category, cosine)
+        })?;
+        if let Some(evicted) = observation.evicted {
+            self.kept.remove(evicted);
         }
-        Ok(Recognised { observation, calibrated })
+        self.kept.add(KeptFrame {
+            frame,
+            sequence,
+            category: observation.category,
+            pixels: Some(Arc::clone(pixels)),
+            direction: seen,
+        });
+        let first = self.kept.first_frames().map_or(0, |frames| frames.len());
+        let due = frame.is_multiple_of(MEASURE_EVERY) || (self.cold && FIRST_MOMENTS.contains(&first));
+        let changes = if due { self.measure()? } else { Changes::default() };
+        Ok(Recognised { observation, changes })
     }
 
-    /// Sees the frames that are being calibrated from again, as the encoder is now: embeddings, β and memory are made anew.
-    /// Returns β before and after, and the frames; nothing if these are not the pictures of those frames.
-    pub fn see_again(&mut self, pictures: &[Arc<[u8]>]) -> Result<Option<(f64, f64, usize)>> {
-        let Some(calibrator) = &self.calibrator else { return Ok(None) };
-        if calibrator.frames() != pictures.len() {
-            return Ok(None);
+    /// Measures the threshold, if it is measured and there is enough to measure it by, and joins categories that have turned out to
+    /// be one.
+    fn measure(&mut self) -> Result<Changes> {
+        let mut changes = Changes::default();
+        let Some(before) = self.threshold else { return Ok(changes) };
+        let measured = threshold::measure(&self.kept.pairs());
+        let now = match (measured, self.kept.first_frames()) {
+            (Some(measured), _) => Threshold { similarity: measured.similarity, settled: true },
+            (None, Some(frames)) if self.cold && !before.settled => {
+                let directions: Vec<&[f32]> = frames.iter().map(|kept| &*kept.direction).collect();
+                let first = threshold::first(&directions);
+                first.map_or(before, |similarity| Threshold { similarity, settled: false })
+            }
+            _ => before,
+        };
+        if now != before {
+            self.set_threshold(Some(now));
+            changes.threshold = Some((before.similarity, now.similarity));
+            if self.cold {
+                self.see_first_frames_again()?;
+            }
         }
-        let old = calibrator.embeddings().to_vec();
-        let mut new = Vec::with_capacity(old.len());
-        for pixels in pictures {
-            self.embed(pixels)?;
-            new.extend_from_slice(&self.embedding);
+        if now.settled {
+            changes.joined = self.memory.join_alike(now.similarity + JOIN_SHARE * (1.0 - now.similarity));
+            for joined in &changes.joined {
+                self.kept.join(joined.from, joined.into);
+            }
         }
-        let calibrator = Calibrator::with(self.embedding.len(), new);
-        let before = self.control.beta;
-        let control = Control { beta: calibrator.beta(&self.control, &self.rules)?, ..self.control };
-        self.memory =
-            cold_start::replayed(&self.memory, &old, calibrator.embeddings(), &control, &self.rules)?;
-        self.control = control;
-        let frames = calibrator.frames();
-        self.calibrator = Some(calibrator);
-        Ok(Some((before, control.beta, frames)))
+        Ok(changes)
+    }
+
+    /// Decides by this threshold from now on.
+    pub fn set_threshold(&mut self, threshold: Option<Threshold>) {
+        self.threshold = threshold;
+        if let Some(Threshold { similarity, .. }) = threshold {
+            self.control.beta = beta_of(similarity, &self.control, &self.rules);
+        }
+    }
+
+    /// Goes on with the threshold of a checkpoint.
+    pub fn restore_threshold(&mut self, header: &LiveHeader) {
+        if self.threshold.is_some() {
+            // Checkpoints of before know β alone.
+            let similarity = header.similarity.unwrap_or_else(|| similarity_of(&self.control, &self.rules));
+            let settled = header.settled || header.similarity.is_none();
+            self.set_threshold(Some(Threshold { similarity, settled }));
+        }
+    }
+
+    /// β for which a frame creates a category if and only if it is less similar than that to all there are.
+    pub fn beta_of(&self, similarity: f64) -> f64 {
+        beta_of(similarity, &self.control, &self.rules)
+    }
+
+    /// The memory as it would be, had it seen the first frames as it sees them now; if all of them are still here.
+    fn see_first_frames_again(&mut self) -> Result<()> {
+        let Some(frames) = self.kept.first_frames() else { return Ok(()) };
+        let frames: Vec<KeptFrame> = frames.into_iter().cloned().collect();
+        let (memory, given) = cold_start::replayed(&self.memory, &frames, &self.control, &self.rules)?;
+        self.memory = memory;
+        self.kept.assign(given.into_iter().zip(frames));
+        Ok(())
     }
 
     /// Embeds a prepared picture.
     fn embed(&mut self, pixels: &[u8]) -> Result<()> {
-        for (value, byte) in self.image.iter_mut().zip(pixels) {
-            *value = f32::from(*byte) / 255.0;
-        }
-        self.scaling.apply(&mut self.image);
+        self.scaling.read(pixels, &mut self.image);
         self.inference.embed(&self.image, &mut self.embedding)
     }
 
-    /// Takes up what has been learned.
-    pub fn take_up(&mut self, publication: Published) -> Result<()> {
-        self.inference.replace(publication.folded)?;
-        self.control = publication.control;
+    /// Takes up new weights: prototypes and threshold change together with them. Pictures that were kept after the learner began
+    /// to embed them again are embedded here.
+    pub fn take_up(&mut self, fresh: Fresh) -> Result<Changes> {
+        let Fresh { published, directions } = fresh;
+        self.use_weights(published)?;
+        let mut kept = std::mem::replace(&mut self.kept, KeptFrames::new(0, 0));
+        let before = kept.clone();
+        let turned = kept.turn(|picture| match directions.get(&picture.frame) {
+            Some(direction) => Ok(Arc::clone(direction)),
+            None => match &picture.pixels {
+                Some(pixels) => {
+                    self.embed(pixels)?;
+                    Ok(direction(&self.embedding))
+                }
+                // Of those there is nothing to embed: they go with their category, as far as anybody can tell.
+                None => Ok(Arc::clone(&picture.direction)),
+            },
+        });
+        self.kept = kept;
+        turned?;
+        self.move_prototypes(&before)?;
+        self.measure()
+    }
+
+    /// Goes on with weights that the memory's prototypes were made with, or before there are any.
+    pub fn use_weights(&mut self, published: Published) -> Result<()> {
+        self.inference.replace(published.folded)?;
+        self.control = published.control;
+        self.set_threshold(self.threshold);
         Ok(())
+    }
+
+    /// Moves every prototype as its pictures have moved. A category without pictures moves as all pictures did on average.
+    ///
+    /// What a prototype holds beyond the mean of its kept pictures is of the old space, and is kept by as much as the new one is
+    /// like it: all of it if nothing has changed, nothing if the space has turned altogether.
+    fn move_prototypes(&mut self, before: &KeptFrames) -> Result<()> {
+        let dimension = self.memory.prototypes().dimension();
+        let mut drift = vec![0.0f32; dimension];
+        let earlier = before.frames();
+        let now: Vec<_> = self.kept.frames().into_values().filter(|kept| kept.pixels.is_some()).cloned().collect();
+        for kept in &now {
+            let Some(old) = earlier.get(&kept.frame) else { continue };
+            let moved = kept.direction.iter().zip(&*old.direction);
+            drift.iter_mut().zip(moved).for_each(|(sum, (new, old))| *sum += (new - old) / now.len() as f32);
+        }
+        // What has no pixels moves as those that have do on average.
+        self.kept.turn(|kept| match &kept.pixels {
+            Some(_) => Ok::<_, Error>(Arc::clone(&kept.direction)),
+            None => Ok(direction(&kept.direction.iter().zip(&drift).map(|(value, drift)| value + drift).collect::<Vec<_>>())),
+        })?;
+        for slot in 0..self.memory.ids().len() {
+            if self.memory.prototypes().counts()[slot] <= 0.0 {
+                continue;
+            }
+            let category = self.memory.ids()[slot];
+            let (new, old) = (self.kept.exemplars_of(category), before.exemplars_of(category));
+            let mut prototype = self.memory.prototypes().vector(slot).to_vec();
+            if new.is_empty() {
+                prototype.iter_mut().zip(&drift).for_each(|(value, drift)| *value += drift);
+            } else {
+                let share = 1.0 / new.len() as f32;
+                let alike: f32 = new.iter().zip(old).map(|(new, old)| vector::dot(&new.direction, &old.direction)).sum();
+                let alike = (alike * share).clamp(0.0, 1.0);
+                for (at, value) in prototype.iter_mut().enumerate() {
+                    let mean = |all: &[KeptFrame]| share * all.iter().map(|kept| kept.direction[at]).sum::<f32>();
+                    *value = mean(new) + alike * (*value - mean(old));
+                }
+            }
+            self.memory.move_prototype(slot, &prototype)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the pictures of these places again; `read` reads a picture of the source as the encoder sees it.
+    pub fn read_again(
+        &mut self,
+        places: &Places,
+        mut read: impl FnMut(&mut Self, u64) -> Result<Arc<[u8]>>,
+    ) -> Result<()> {
+        let mut kept = std::mem::replace(&mut self.kept, KeptFrames::new(0, 0));
+        let outcome = kept.restore(places, |place| {
+            let pixels = read(self, place.1)?;
+            self.embed(&pixels)?;
+            let Place(frame, sequence, category) = place;
+            Ok(KeptFrame { frame, sequence, category, pixels: Some(pixels), direction: direction(&self.embedding) })
+        });
+        self.kept = kept;
+        outcome
     }
 
     /// How many categories live.
     pub fn categories(&self) -> usize {
         self.memory.prototypes().in_use()
     }
+}
+
+/// See [`LivePath::beta_of`].
+fn beta_of(similarity: f64, control: &Control, rules: &Rules) -> f64 {
+    control.gamma * (1.0 / rules.threshold - 1.0).ln() - similarity * control.inv_tau
+}
+
+/// The similarity that belongs to the β of a control: the reverse of [`beta_of`].
+fn similarity_of(control: &Control, rules: &Rules) -> f64 {
+    (control.gamma * (1.0 / rules.threshold - 1.0).ln() - control.beta) / control.inv_tau
 }
 
 /// ITU-R BT.601, in whole numbers.

@@ -9,7 +9,6 @@ use super::pace::StridePace;
 use super::plan::RunPlan;
 use super::sampler::Sampler;
 use crate::camera::{self, Frame};
-use crate::memory::LiveMemory;
 use crate::trace::Place;
 use crate::views::Pairing;
 use crate::windows::{Kept, Ring, Sample, WindowSource};
@@ -30,8 +29,8 @@ pub(super) struct Position {
     pub used: NumbersUsed,
     /// Time that the program had run on this folder before.
     pub ran_before: Duration,
-    /// Whether β was calibrated since the last update.
-    pub calibrated: bool,
+    /// Updates since weights were published.
+    pub unpublished: u64,
 }
 
 /// What is known of the start before.
@@ -89,34 +88,41 @@ impl Position {
             pace: StridePace::new(settings.stride, settings.window, settings.stride),
             used: before.used,
             ran_before: Duration::ZERO,
-            calibrated: false,
+            unpublished: 0,
         };
         let mut window = before.samples;
         if let Some(header) = before.header {
             position.next_frame = header.frame;
             position.ran_before = Duration::from_secs(header.running_s);
-            position.calibrated = header.calibrated;
+            position.unpublished = header.unpublished;
             position.pace = StridePace::new(settings.stride, settings.window, header.stride);
             position.windows.forget(header.window_start);
             if let Some(playback) = feed.playback()
                 && reads_on
             {
                 position.sampler = header.sampler.with(plan.period, companions);
-                if window.is_empty() && playback.goes_back() {
-                    window = read_again(playback, live, &header.samples)?;
+                if playback.goes_back() {
+                    if window.is_empty() {
+                        window = read_again(playback, live, &header.samples)?;
+                    }
+                    let mut picture = Frame::default();
+                    live.read_again(&header.kept, |live, sequence| {
+                        picture_of(playback, sequence, &mut picture).and_then(|()| live.prepare(&picture))
+                    })?;
                 }
             }
         }
         if let Some(forgot) = before.forgot_at {
             position.next_frame = position.next_frame.max(forgot.frame);
-            live.memory = with_next_id(&live.memory, forgot.category)?;
+            live.memory = live.memory.clone().with_next_id(forgot.category);
+            live.kept.forget();
             position.sampler.restart();
             window.clear();
         }
         if !reads_on {
             // Neither a camera nor another source goes back: numbers that the trace has seen are not given again.
             position.next_frame = position.next_frame.max(position.used.frames);
-            live.memory = with_next_id(&live.memory, position.used.categories)?;
+            live.memory = live.memory.clone().with_next_id(position.used.categories);
         }
         if window.last().is_some_and(|last| last.frame + 1 == position.next_frame) {
             let next_start = position.windows.kept().next_start;
@@ -136,12 +142,8 @@ fn read_again(
 ) -> Result<Vec<Sample>> {
     let mut picture = Frame::default();
     let mut read = |sequence: u64| {
-        if playback.read_again(sequence, &mut picture)? {
-            return live.prepare(&picture);
-        }
-        Err(Error::input(format!(
-            "frame {sequence} of the source is no longer there: the recording goes on only with the source it began with"
-        )))
+        picture_of(playback, sequence, &mut picture)?;
+        live.prepare(&picture)
     };
     samples
         .iter()
@@ -154,12 +156,12 @@ fn read_again(
         .collect()
 }
 
-/// The same memory, whose next category has at least this number.
-pub(super) fn with_next_id(memory: &LiveMemory, next_id: u64) -> Result<LiveMemory> {
-    LiveMemory::from_parts(
-        memory.prototypes().clone(),
-        memory.ids().to_vec(),
-        memory.ages().to_vec(),
-        memory.next_id().max(next_id),
-    )
+/// Reads a picture of the source again.
+fn picture_of(playback: &mut Playback, sequence: u64, picture: &mut Frame) -> Result<()> {
+    if playback.read_again(sequence, picture)? {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "frame {sequence} of the source is no longer there: the recording goes on only with the source it began with"
+    )))
 }

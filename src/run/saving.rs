@@ -29,7 +29,8 @@ impl Session {
 
     /// Has a checkpoint written, unless one is being written already.
     pub(super) fn save(&mut self) -> bool {
-        if !self.has_learner() || self.learner.is_saving() {
+        // What is being published is in the learner's state before it is in the live path's.
+        if !self.has_learner() || self.learner.is_saving() || self.learner.is_publishing() {
             return false;
         }
         self.state.last_checkpoint = Instant::now();
@@ -81,7 +82,11 @@ impl Session {
                 ids: memory.ids().to_vec(),
                 ages: memory.ages().to_vec(),
                 next_id: memory.next_id(),
-                calibrated: self.state.calibrated,
+                averaged: memory.frames().to_vec(),
+                similarity: self.live.threshold.map(|threshold| threshold.similarity),
+                settled: self.live.threshold.is_none_or(|threshold| threshold.settled),
+                kept: self.live.kept.places(),
+                unpublished: self.state.unpublished,
                 running_s: (self.options.ran_before + self.state.start.elapsed()).as_secs(),
                 camera: self.options.camera.clone(),
             },
@@ -92,8 +97,8 @@ impl Session {
                 categories: self.used.categories.max(memory.next_id()),
             },
             memory: memory.clone(),
+            exemplars: self.live.kept.exemplar_directions(),
             control: self.live.control,
-            calibrator: self.live.calibrator.clone(),
             samples,
             keep_window: self.options.keep_window,
         }
@@ -123,10 +128,7 @@ impl Session {
     }
 
     fn settle_until(&mut self, deadline: Instant) {
-        while (self.learner.busy_since().is_some() || self.learner.is_saving() || self.learner.is_measuring())
-            && self.has_learner()
-            && Instant::now() < deadline
-        {
+        while self.learner.is_at_work() && self.has_learner() && Instant::now() < deadline {
             self.journal.alive();
             self.poll_learner(Duration::from_millis(200));
         }

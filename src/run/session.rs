@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 
 use super::anchor::Anchor;
 use super::checkpoint::{CheckpointWriter, NumbersUsed};
+use super::device_trainer::DeviceTrainer;
 use super::feed::{Feed, Poll};
 use super::folder::Folder;
 use super::journal::{Event, FrameEvent, Journal};
-use super::learning::{self, LearnerThread};
-use super::live::LivePath;
+use super::learning::{self, LearnerThread, Student};
+use super::live::{Changes, LivePath};
 use super::liveness::Liveness;
 use super::machine::{self, Machine};
 use super::pace::StridePace;
@@ -33,7 +34,6 @@ use super::socket::ControlSocket;
 use super::start::Start;
 use super::status::{Picture, Seen, Snapshot, Status};
 use super::thumbnails::Thumbnails;
-use crate::calibration::Calibrator;
 use crate::camera::{self, Camera, Frame, Life};
 use crate::device::clock::{Clock, SystemClock};
 use crate::device::service::ServiceManager;
@@ -41,6 +41,7 @@ use crate::device::{Sensors, board};
 use crate::encoder::inference::Inference;
 use crate::encoder::{Plan, TrainingOptions};
 use crate::learner::Trainer;
+use crate::live::KeptFrames;
 use crate::memory::LiveMemory;
 use crate::storage::{CheckpointStore, Filesystem, FolderLock, OsFilesystem};
 use crate::trace::{self, CameraState, DiskLevel, DiskTrouble, StopReason, TraceWriter};
@@ -50,6 +51,9 @@ use crate::{Error, Result};
 
 /// How long closing the trace may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// By how much the threshold must have moved for the trace to say so.
+const TOLD_CHANGE: f64 = 0.01;
 
 /// What decides when a run ends and how it goes about its work.
 #[derive(Clone, Debug)]
@@ -181,7 +185,10 @@ pub(super) struct LoopState {
     pub(super) camera_away_since: Option<Instant>,
     /// The source's pictures at the last look at the machine.
     pub(super) pictures: u64,
-    pub(super) calibrated: bool,
+    /// Updates since weights were published.
+    pub(super) unpublished: u64,
+    /// The threshold that the trace knows of.
+    pub(super) told_similarity: Option<f64>,
     /// Pictures that a camera took before this time are not looked at.
     pub(super) not_before: u64,
     /// Frames in a row whose embedding was not finite.
@@ -194,7 +201,7 @@ pub(super) struct LoopState {
 }
 
 impl LoopState {
-    fn new(calibrated: bool, forget_to_end: bool) -> Self {
+    fn new(unpublished: u64, forget_to_end: bool) -> Self {
         Self {
             start: Instant::now(),
             first_time: None,
@@ -208,7 +215,8 @@ impl LoopState {
             collapsed: false,
             camera_away_since: None,
             pictures: 0,
-            calibrated,
+            unpublished,
+            told_similarity: None,
             not_before: 0,
             not_finite: 0,
             checkpoint_trouble: None,
@@ -334,7 +342,7 @@ impl Session {
             liveness: Liveness::new(Instant::now()),
             anchors: vec![Anchor::of(lock.path().to_path_buf())?, Anchor::of(plan.data.join("trace"))?],
             newer_trace: recovery.newer_segments > 0,
-            state: LoopState::new(position.calibrated, recovery.pending_forget.is_some()),
+            state: LoopState::new(position.unpublished, recovery.pending_forget.is_some()),
             status,
             requests,
             feed,
@@ -500,7 +508,7 @@ impl Session {
         if !wanted.sample {
             return Ok(());
         }
-        let recognised = match self.live.recognise(&pixels) {
+        let recognised = match self.live.recognise(self.next_frame, frame.sequence, &pixels) {
             Ok(recognised) => recognised,
             Err(error) => return self.note_not_finite(&error),
         };
@@ -541,25 +549,31 @@ impl Session {
             seen: Seen { record, at, picture },
             categories: self.live.categories() as u64,
             created: self.live.memory.next_id(),
+            kept: (self.live.kept.len() as u64, self.live.kept.bytes() as u64),
             progress: self.progress(),
         })));
-        if let Some(calibrated) = recognised.calibrated {
-            self.note_calibration(calibrated);
-        }
+        self.note_changes(recognised.changes);
         self.measure_if_due();
         Ok(())
     }
 
-    /// Notes β before and after, and the frames that it was set from.
+    /// Notes what a measurement has changed.
     #[allow(clippy::cast_possible_truncation)]
-    pub(super) fn note_calibration(&mut self, (from, to, frames): (f64, f64, usize)) {
-        self.state.calibrated = true;
-        let (from, to, frames) = (from as f32, to as f32, frames as u32);
-        self.journal.tell(Event::Calibrated {
-            record: trace::Calibration { from, to, frames },
-            categories: self.live.categories() as u64,
-            created: self.live.memory.next_id(),
-        });
+    pub(super) fn note_changes(&mut self, changes: Changes) {
+        let (categories, created) = (self.live.categories() as u64, self.live.memory.next_id());
+        for joined in &changes.joined {
+            log::info!("category {} is joined into category {}", joined.from, joined.into);
+        }
+        let Some((from, to)) = changes.threshold else { return };
+        // It moves a little all the time.
+        if self.state.told_similarity.is_some_and(|told| (to - told).abs() < TOLD_CHANGE) {
+            return;
+        }
+        self.state.told_similarity = Some(to);
+        let beta = |similarity: f64| self.live.beta_of(similarity) as f32;
+        let frames = self.live.kept.pictures().len() as u32;
+        let record = trace::Calibration { from: beta(from), to: beta(to), frames, similarity: Some(to as f32) };
+        self.journal.tell(Event::Calibrated { record, categories, created });
     }
 
     /// Takes what happened to the camera; whether it has ended.
@@ -614,7 +628,7 @@ impl Session {
 /// What a run computes with.
 pub(super) struct Core {
     pub(super) live: LivePath,
-    trainer: Trainer,
+    trainer: DeviceTrainer,
     /// The threads of learning.
     pool: rayon::ThreadPool,
     /// What trains, in words.
@@ -636,21 +650,23 @@ impl Core {
             Inference::new(start.model.fold()?, plan.threads)?,
             start.model.card.input.clone(),
             settings.rules(),
-            LiveMemory::new(settings.slots, network.features)?,
+            LiveMemory::new(settings.live_slots, network.features)?.with_writes(settings.live_writes),
+            KeptFrames::new(settings.live_frames, settings.live_megabytes << 20),
             start.model.control,
-            plan.calibrate.then(|| Calibrator::new(network.features)),
+            plan.calibrate,
         );
         live.cold = plan.model.is_none();
         let card = start.model.card.to_toml()?;
         let pool = learning::pool(plan.threads)?;
-        let mut trainer = pool.install(|| Trainer::new(settings, start.model, encoder))?;
+        let trainer = pool.install(|| Trainer::new(settings, start.model, encoder))?;
+        let mut trainer = DeviceTrainer::new(trainer, plan.threads);
         if let Some(restored) = start.restored {
             let part = restored.live;
-            trainer.restore(restored.learner)?;
-            live.take_up(trainer.publish()?)?;
+            live.use_weights(trainer.restore(restored.learner, restored.in_use)?)?;
             live.control = part.control;
-            live.memory = part.memory;
-            live.calibrator = part.calibrator;
+            live.restore_threshold(&part.header);
+            live.kept.restore_directions(&part.header.kept, &part.exemplars, network.features);
+            live.memory = part.memory.with_writes(settings.live_writes).with_slots(settings.live_slots)?;
             before.used = part.used;
             before.samples = part.samples;
         }

@@ -10,18 +10,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::checkpoint::{CheckpointWriter, LiveHeader, LivePart, decode, encode};
-use super::learning::{Job, Learned, LearnerThread, Lesson, Student};
+use super::device_trainer::InUse;
+use super::learning::{Job, KeptPicture, Learned, LearnerThread, Lesson, Student};
+use super::live::Fresh;
 use super::plan::RunPlan;
 use super::status::Status;
 use super::{Session, learning, start};
-use crate::calibration::Calibrator;
 use crate::camera::Options;
 use crate::config::{EncoderKind, Preset, Settings};
 use crate::encoder::ModelCard;
 use crate::encoder::device::DeviceChoice;
 use crate::learner::update::{LearnerState, Refusal, Update};
 use crate::learner::{Published, saved};
-use crate::memory::LiveMemory;
+use crate::memory::{Control, LiveMemory};
 use crate::storage::OsFilesystem;
 use crate::tensors::Tensor;
 use crate::trace::{Reader, Record, SkipReason};
@@ -112,7 +113,11 @@ impl Student for Slow {
         saved::save(&self.state, tensors, header);
     }
 
-    fn restore(&mut self, _: LearnerState) -> Result<Published> {
+    fn publish(&mut self, _: &[KeptPicture]) -> Result<Fresh> {
+        Err(Error::Device("never asked".into()))
+    }
+
+    fn restore(&mut self, _: LearnerState, _: Option<InUse>) -> Result<Published> {
         Err(Error::Device("never asked".into()))
     }
 }
@@ -155,7 +160,11 @@ impl Student for Counting {
         saved::save(&self.0, tensors, header);
     }
 
-    fn restore(&mut self, _: LearnerState) -> Result<Published> {
+    fn publish(&mut self, _: &[KeptPicture]) -> Result<Fresh> {
+        Err(Error::Device("never asked".into()))
+    }
+
+    fn restore(&mut self, _: LearnerState, _: Option<InUse>) -> Result<Published> {
         Err(Error::Device("never asked".into()))
     }
 }
@@ -196,7 +205,7 @@ impl Student for Unlucky {
             update,
             step: 0,
             seconds: 0.0,
-            publication: None,
+            control: Control::default(),
             last_frame: lesson.samples[lesson.samples.len() - 1].frame,
             window: lesson.samples.len(),
             stride: lesson.stride,
@@ -207,7 +216,11 @@ impl Student for Unlucky {
         saved::save(&self.0, tensors, header);
     }
 
-    fn restore(&mut self, _: LearnerState) -> Result<Published> {
+    fn publish(&mut self, _: &[KeptPicture]) -> Result<Fresh> {
+        Err(Error::Device("never asked".into()))
+    }
+
+    fn restore(&mut self, _: LearnerState, _: Option<InUse>) -> Result<Published> {
         Err(Error::Device("never asked".into()))
     }
 }
@@ -261,8 +274,8 @@ fn checkpoint_bytes() -> (Vec<u8>, crate::encoder::Plan) {
         },
         used: super::checkpoint::NumbersUsed { seq: 9, frames: 5, categories: 1 },
         memory,
+        exemplars: Vec::new(),
         control: settings.control(),
-        calibrator: Some(Calibrator::with(network.features, embedding)),
         samples,
         keep_window: true,
     };
@@ -281,7 +294,6 @@ fn a_checkpoint_comes_back_with_its_pixels() {
     assert_eq!(restored.live.samples[0].companion.as_ref().unwrap().0, 13);
     assert_eq!((restored.live.header.frame, restored.live.memory.next_id()), (5, 1));
     assert_eq!((restored.live.used.seq, restored.live.used.frames), (9, 5));
-    assert_eq!(restored.live.calibrator.unwrap().frames(), 1);
 }
 
 proptest::proptest! {

@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use super::journal::Event;
-use super::learning::{Job, Learned, Lesson, Report};
+use super::learning::{Job, Learned, LearnerThread, Lesson, Report};
+use super::live::Fresh;
 use super::session::{Ending, Phase, Session};
-use crate::Error;
+use crate::{Error, Result};
 use crate::learner::update::Refusal;
 use crate::trace::{self, SkipReason};
 
 /// Below this spread of the embeddings they count as collapsed; 1 means that they point everywhere alike.
 const COLLAPSE_LIMIT: f32 = 0.02;
+
+/// How many times what embedding the kept pictures takes must have gone into learning before weights are published again.
+const PUBLICATION_SHARE: u64 = 10;
 
 impl Session {
     /// Gives the learner the next window if one is due and it is free.
@@ -26,7 +30,7 @@ impl Session {
             );
         }
         let stride = self.pace.stride();
-        let beta = std::mem::take(&mut self.state.calibrated).then_some(self.live.control.beta);
+        let beta = self.live.threshold.map(|_| self.live.control.beta);
         if let Some(change) = self.pace.launched(due.late, due.left_out) {
             self.journal.tell(Event::Stride(change));
         }
@@ -37,10 +41,35 @@ impl Session {
         }
         self.tell_learning();
         if !self.options.realtime {
-            while self.learner.busy_since().is_some() && self.has_learner() {
+            let under_way = |learner: &LearnerThread| learner.busy_since().is_some() || learner.is_publishing();
+            while under_way(&self.learner) && self.has_learner() {
                 self.journal.alive();
                 self.poll_learner(Duration::from_millis(200));
             }
+        }
+    }
+
+    /// Has the weights published if that is due: the kept pictures are to cost at most a tenth of what learning costs.
+    fn publish_if_due(&mut self) {
+        let pictures = self.live.kept.pictures();
+        let settings = &self.plan.settings;
+        // There and back, and once more for the weights' own gradient.
+        let passes = 3 * (1 + settings.second_views) * settings.window;
+        if self.state.unpublished * passes as u64 <= PUBLICATION_SHARE * pictures.len() as u64 {
+            return;
+        }
+        if let Err(error) = self.learner.give(Job::Publish(pictures.into_iter().collect())) {
+            self.learner_is_gone(&error);
+        }
+    }
+
+    fn take_up(&mut self, fresh: Result<Fresh>) {
+        match fresh.and_then(|fresh| self.live.take_up(fresh)) {
+            Ok(changes) => {
+                self.state.unpublished = 0;
+                self.note_changes(changes);
+            }
+            Err(error) => log::error!("what was learned could not be taken up: {error}"),
         }
     }
 
@@ -74,10 +103,11 @@ impl Session {
                     self.skip(self.next_frame.saturating_sub(1), SkipReason::Failed, f32::NAN, f32::NAN);
                 }
             },
+            Report::Published(fresh) => self.take_up(*fresh),
             Report::Saved(record) => self.note_checkpoint(record),
             Report::Measured(outcome) => self.take_measured(*outcome),
             Report::Restored(Ok(publication)) => {
-                if let Err(error) = self.live.take_up(publication) {
+                if let Err(error) = self.live.use_weights(publication) {
                     log::error!("{error}");
                 }
             }
@@ -105,17 +135,8 @@ impl Session {
         }
         self.state.updates += 1;
         self.pace.took(learned.seconds, self.options.period.as_secs_f64());
-        let control = learned.publication.as_ref().map_or(self.live.control, |new| new.control);
-        if let Some(publication) = learned.publication.clone() {
-            // While β is still being calibrated, the live path's own is the newer one.
-            let beta = self.live.control.beta;
-            if let Err(error) = self.live.take_up(publication) {
-                log::error!("{error}");
-            }
-            if self.state.calibrated {
-                self.live.control.beta = beta;
-            }
-        }
+        self.state.unpublished += 1;
+        let control = learned.control;
         let record = trace::Update {
             update: learned.step,
             frame: learned.last_frame,
@@ -139,6 +160,7 @@ impl Session {
         };
         self.watch_for_collapse(record.collapse);
         self.journal.tell(Event::Update(record));
+        self.publish_if_due();
     }
 
     fn skip(&mut self, frame: u64, reason: SkipReason, loss: f32, gradient_norm: f32) {

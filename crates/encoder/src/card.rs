@@ -56,6 +56,12 @@ impl InputScaling {
         Self { size: 0, mean: vec![0.0; channels], deviation: vec![1.0; channels] }
     }
 
+    /// Makes of a picture's bytes, channels last, what the network reads.
+    pub fn read(&self, picture: &[u8], image: &mut [f32]) {
+        image.iter_mut().zip(picture).for_each(|(value, byte)| *value = f32::from(*byte) / 255.0);
+        self.apply(image);
+    }
+
     /// Scales pixels, channels last, from 0…1 to what the network reads.
     pub fn apply(&self, pixels: &mut [f32]) {
         for pixel in pixels.chunks_exact_mut(self.mean.len()) {

@@ -4,6 +4,7 @@
 pub mod calibration;
 pub mod config;
 pub mod learner;
+pub mod live;
 pub mod memory;
 pub mod model;
 pub mod objective;

@@ -128,6 +128,10 @@ pub struct Snapshot {
     pub created: u64,
     /// Categories that live in the memory.
     pub categories: u64,
+    /// Pictures of categories that are kept in RAM, to be embedded again when the encoder has learned. They are never written.
+    pub kept_frames: u64,
+    /// The memory that they take.
+    pub kept_bytes: u64,
     /// Frames from one update to the next, as of now.
     pub stride: usize,
     /// The last frames.
@@ -197,6 +201,7 @@ impl Snapshot {
     /// Drops every picture and everything that tells what was seen: for `forget`.
     pub fn forget_what_was_seen(&mut self) {
         self.newest = None;
+        (self.kept_frames, self.kept_bytes) = (0, 0);
         self.ribbon.clear();
         self.gallery.clear();
         // A loss at a time tells what kind of time it was.

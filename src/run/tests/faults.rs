@@ -217,7 +217,7 @@ fn save_changed(
     plan: &RunPlan,
     change: impl FnOnce(&mut LivePart, &mut crate::learner::update::LearnerState),
 ) {
-    let (file, Restored { mut live, mut learner, card }) = newest(plan);
+    let (file, Restored { mut live, mut learner, card, .. }) = newest(plan);
     change(&mut live, &mut learner);
     let bytes = encode(
         &live,

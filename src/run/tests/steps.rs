@@ -63,7 +63,7 @@ fn five_frames() -> Before {
             samples: vec![(3, 30, None), (4, 40, Some(41))],
             running_s: 70,
             camera: "rooms".into(),
-            calibrated: true,
+            unpublished: 2,
             ..LiveHeader::default()
         }),
         used: NumbersUsed { seq: 20, frames: 8, categories: 4 },
@@ -81,7 +81,7 @@ fn the_same_recorded_source_goes_back_to_the_checkpoint() {
     let position = Position::restore(&plan, before, &mut feed, &mut live).unwrap();
     assert_eq!((position.next_frame, feed.next_sequence()), (5, 50), "frames 5 to 7 are seen again");
     assert_eq!(live.memory.next_id(), 0, "and so are their categories");
-    assert_eq!((position.pace.stride(), position.ran_before.as_secs(), position.calibrated), (6, 70, true));
+    assert_eq!((position.pace.stride(), position.ran_before.as_secs(), position.unpublished), (6, 70, 2));
     let kept = position.windows.kept();
     let window: Vec<_> = kept.samples.iter().map(|sample| (sample.frame, sample.sequence)).collect();
     assert_eq!(window, [(3, 30), (4, 40)]);

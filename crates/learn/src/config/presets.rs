@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::{EncoderKind, ScheduleKind, Settings};
 use crate::encoder::NormMode;
 use crate::encoder::plan::Padding;
-use crate::memory::{EntropyOf, PseudoLabel, Variant};
+use crate::memory::{EntropyOf, PseudoLabel, Variant, Writes};
 use crate::views::{Augmentation, Pairing, Reduction};
 
 /// A named set of settings.
@@ -67,6 +67,10 @@ impl Preset {
             inv_tau: 10.0,
             beta: -12.0,
             gamma: 1.0,
+            live_slots: 256,
+            live_writes: Writes::Hard,
+            live_frames: 5,
+            live_megabytes: 64,
             views: Pairing::TwoAugmented,
             second_views: 1,
             augmentation: Augmentation::Saycam,

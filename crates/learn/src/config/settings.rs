@@ -9,7 +9,7 @@ use super::presets::Preset;
 use crate::encoder::plan::{BatchNorm, Padding, Plan};
 use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
-use crate::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant};
+use crate::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant, Writes};
 use crate::views::{Augmentation, Pairing, Reduction};
 use crate::{Error, Result};
 
@@ -106,6 +106,15 @@ settings! {
     beta: f64, Real(Included(-1000.0), Included(1000.0));
     /// γ at the start: scale of û. Learned.
     gamma: f64, Real(Excluded(0.0), Included(1000.0));
+
+    /// Categories that the live memory can hold; `slots` is that of learning.
+    live_slots: usize, Whole(1, 1024);
+    /// How the live memory takes up a frame: into its own category alone, or, as in the paper, into all by their shares.
+    live_writes: Writes, OneOf(&["hard", "soft"]);
+    /// Pictures of each category that are kept, in RAM alone, to be embedded again when the encoder has learned.
+    live_frames: usize, Whole(0, 64);
+    /// The most memory that these pictures may take, in mebibytes.
+    live_megabytes: usize, Whole(0, 4096);
 
     /// Which two images of a frame are compared.
     views: Pairing, OneOf(&["clean_and_augmented", "two_augmented", "next_frame"]);

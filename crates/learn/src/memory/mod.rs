@@ -14,7 +14,7 @@ pub mod rules;
 mod step;
 pub mod window;
 
-pub use live::{LiveMemory, Observation};
+pub use live::{Joined, LiveMemory, Observation, Writes};
 pub use prototypes::Prototypes;
 pub use rules::{Control, EntropyOf, PseudoLabel, Rules, Variant};
 pub use window::{Losses, Noise, Window, WindowInput};

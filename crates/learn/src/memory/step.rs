@@ -8,7 +8,7 @@ use super::rules::{Control, Variant};
 /// Added to a norm before dividing by it, so that a zero vector is similar to nothing instead of undefined.
 pub(super) const NORM_EPSILON: f64 = 1e-5;
 /// The similarity logit of a slot that is not in use: its softmax is exactly zero beside any slot that is.
-const UNUSED_LOGIT: f64 = -1e6;
+pub(super) const UNUSED_LOGIT: f64 = -1e6;
 /// The smallest divisor of a write in the `reference` variant.
 const SMALLEST_WEIGHT: f64 = 1e-6;
 

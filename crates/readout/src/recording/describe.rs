@@ -1,6 +1,6 @@
 //! Events in words, one line each, for people who read a table or a report.
 
-use crate::trace::{CameraState, DropReason, Record, SkipReason, StopReason};
+use crate::trace::{Calibration, CameraState, DropReason, Record, SkipReason, StopReason};
 use crate::words;
 
 /// What a record says; empty for frames, updates and regular readings, which are numbers rather than events.
@@ -22,6 +22,9 @@ pub fn describe(record: &Record) -> String {
             format!("the embeddings have shrunk together: {:.3}, limit {:.3}", collapse.level, collapse.limit)
         }
         Record::Collapse(collapse) => format!("the embeddings differ again: {:.3}", collapse.level),
+        Record::Calibration(Calibration { similarity: Some(similarity), .. }) => {
+            format!("a frame belongs to a category from a similarity of {similarity:.2} on")
+        }
         Record::Calibration(set) => {
             format!(
                 "β set from {:.2} to {:.2} by the first {}",

@@ -161,7 +161,7 @@ pub struct Collapse {
     pub limit: f32,
 }
 
-/// `calibration`: β was set from the first frames.
+/// `calibration`: how similar a frame must be to a category was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// β before.
@@ -172,6 +172,9 @@ pub struct Calibration {
     pub to: f32,
     /// The frames that it was set from.
     pub frames: u32,
+    /// The least cosine between a frame and its category from now on. Programs before 0.2 did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<f32>,
 }
 
 /// `stride`: the number of frames between updates changed.

@@ -36,7 +36,7 @@ fn every_kind() -> Vec<Record> {
             gradient_norm: 1e30,
         }),
         Record::Collapse(Collapse { collapsed: true, level: 0.001, limit: 0.005 }),
-        Record::Calibration(Calibration { from: -12.0, to: -9.5, frames: 30 }),
+        Record::Calibration(Calibration { from: -12.0, to: -9.5, frames: 30, similarity: Some(0.75) }),
         Record::Stride(Stride { from: 15, to: 30, reason: "updates take too long".into() }),
         Record::Start(Box::new(Start {
             trace_version: VERSION,
