@@ -42,11 +42,15 @@ impl InUse {
         let Self { parameters, statistics } = &mut in_use;
         for index in 0..parameters.specs().len() {
             let spec = parameters.specs()[index].clone();
-            parameters.tensor_mut(index).copy_from_slice(file.finite(&format!("{PREFIX}{}", spec.name), &spec.shape)?);
+            parameters
+                .tensor_mut(index)
+                .copy_from_slice(file.finite(&format!("{PREFIX}{}", spec.name), &spec.shape)?);
         }
         for index in 0..statistics.specs().len() {
             let spec = statistics.specs()[index].clone();
-            statistics.tensor_mut(index).copy_from_slice(file.finite(&format!("{PREFIX}{}", spec.name), &spec.shape)?);
+            statistics
+                .tensor_mut(index)
+                .copy_from_slice(file.finite(&format!("{PREFIX}{}", spec.name), &spec.shape)?);
         }
         Ok(Some(in_use))
     }
@@ -84,7 +88,11 @@ impl DeviceTrainer {
         Ok(Published { folded: Arc::new(folded), control: model.control })
     }
 
-    fn embed_again(&mut self, folded: &Arc<Folded>, pictures: &[KeptPicture]) -> Result<HashMap<u64, Arc<[f32]>>> {
+    fn embed_again(
+        &mut self,
+        folded: &Arc<Folded>,
+        pictures: &[KeptPicture],
+    ) -> Result<HashMap<u64, Arc<[f32]>>> {
         let inference = match &mut self.inference {
             Some(inference) => {
                 inference.replace(Arc::clone(folded))?;
@@ -100,7 +108,9 @@ impl DeviceTrainer {
             model.card.input.read(pixels, &mut image);
             inference.embed(&image, &mut embedding)?;
             if !embedding.iter().all(|value| value.is_finite()) {
-                return Err(Error::input("with the new weights an embedding is not finite; the live path keeps the old ones"));
+                return Err(Error::input(
+                    "with the new weights an embedding is not finite; the live path keeps the old ones",
+                ));
             }
             directions.insert(*frame, direction(&embedding));
         }

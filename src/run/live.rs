@@ -168,9 +168,10 @@ impl LivePath {
         self.embed(pixels)?;
         let seen = direction(&self.embedding);
         let kept = &self.kept;
-        let observation = self.memory.observe_among(&self.embedding, &self.control, &self.rules, |category, cosine| {
-            kept.similarity(&seen, category, cosine)
-        })?;
+        let observation =
+            self.memory.observe_among(&self.embedding, &self.control, &self.rules, |category, cosine| {
+                kept.similarity(&seen, category, cosine)
+            })?;
         if let Some(evicted) = observation.evicted {
             self.kept.remove(evicted);
         }
@@ -297,7 +298,8 @@ impl LivePath {
         let dimension = self.memory.prototypes().dimension();
         let mut drift = vec![0.0f32; dimension];
         let earlier = before.frames();
-        let now: Vec<_> = self.kept.frames().into_values().filter(|kept| kept.pixels.is_some()).cloned().collect();
+        let now: Vec<_> =
+            self.kept.frames().into_values().filter(|kept| kept.pixels.is_some()).cloned().collect();
         for kept in &now {
             let Some(old) = earlier.get(&kept.frame) else { continue };
             let moved = kept.direction.iter().zip(&*old.direction);
@@ -306,7 +308,9 @@ impl LivePath {
         // What has no pixels moves as those that have do on average.
         self.kept.turn(|kept| match &kept.pixels {
             Some(_) => Ok::<_, Error>(Arc::clone(&kept.direction)),
-            None => Ok(direction(&kept.direction.iter().zip(&drift).map(|(value, drift)| value + drift).collect::<Vec<_>>())),
+            None => Ok(direction(
+                &kept.direction.iter().zip(&drift).map(|(value, drift)| value + drift).collect::<Vec<_>>(),
+            )),
         })?;
         for slot in 0..self.memory.ids().len() {
             if self.memory.prototypes().counts()[slot] <= 0.0 {
@@ -319,10 +323,12 @@ impl LivePath {
                 prototype.iter_mut().zip(&drift).for_each(|(value, drift)| *value += drift);
             } else {
                 let share = 1.0 / new.len() as f32;
-                let alike: f32 = new.iter().zip(old).map(|(new, old)| vector::dot(&new.direction, &old.direction)).sum();
+                let alike: f32 =
+                    new.iter().zip(old).map(|(new, old)| vector::dot(&new.direction, &old.direction)).sum();
                 let alike = (alike * share).clamp(0.0, 1.0);
                 for (at, value) in prototype.iter_mut().enumerate() {
-                    let mean = |all: &[KeptFrame]| share * all.iter().map(|kept| kept.direction[at]).sum::<f32>();
+                    let mean =
+                        |all: &[KeptFrame]| share * all.iter().map(|kept| kept.direction[at]).sum::<f32>();
                     *value = mean(new) + alike * (*value - mean(old));
                 }
             }
@@ -342,7 +348,13 @@ impl LivePath {
             let pixels = read(self, place.1)?;
             self.embed(&pixels)?;
             let Place(frame, sequence, category) = place;
-            Ok(KeptFrame { frame, sequence, category, pixels: Some(pixels), direction: direction(&self.embedding) })
+            Ok(KeptFrame {
+                frame,
+                sequence,
+                category,
+                pixels: Some(pixels),
+                direction: direction(&self.embedding),
+            })
         });
         self.kept = kept;
         outcome

@@ -37,7 +37,7 @@ pub struct RunPlan {
     pub model: Option<PathBuf>,
     /// Time between samples.
     pub period: Duration,
-    /// Whether β is calibrated from the first frames.
+    /// Whether the live threshold is measured.
     pub calibrate: bool,
     /// Whether a recorded source takes its time.
     pub realtime: bool,
@@ -104,7 +104,7 @@ pub struct Request {
     pub config: Option<PathBuf>,
     /// Single settings.
     pub changes: Changes,
-    /// Whether β is calibrated from the first frames.
+    /// Whether the live threshold is measured.
     pub calibrate: Option<bool>,
     /// Whether categories' pictures are kept on the disk.
     pub keep_thumbnails: bool,

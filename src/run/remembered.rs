@@ -54,7 +54,7 @@ pub struct Remembered {
     pub realtime: bool,
     /// Seconds between samples.
     pub period_s: f64,
-    /// Whether β is calibrated from the first frames.
+    /// Whether the live threshold is measured.
     pub calibrate: bool,
     /// Weights to start from.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -572,7 +572,8 @@ impl Session {
         self.state.told_similarity = Some(to);
         let beta = |similarity: f64| self.live.beta_of(similarity) as f32;
         let frames = self.live.kept.pictures().len() as u32;
-        let record = trace::Calibration { from: beta(from), to: beta(to), frames, similarity: Some(to as f32) };
+        let record =
+            trace::Calibration { from: beta(from), to: beta(to), frames, similarity: Some(to as f32) };
         self.journal.tell(Event::Calibrated { record, categories, created });
     }
 

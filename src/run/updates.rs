@@ -6,9 +6,9 @@ use super::journal::Event;
 use super::learning::{Job, Learned, LearnerThread, Lesson, Report};
 use super::live::Fresh;
 use super::session::{Ending, Phase, Session};
-use crate::{Error, Result};
 use crate::learner::update::Refusal;
 use crate::trace::{self, SkipReason};
+use crate::{Error, Result};
 
 /// Below this spread of the embeddings they count as collapsed; 1 means that they point everywhere alike.
 const COLLAPSE_LIMIT: f32 = 0.02;
@@ -41,7 +41,8 @@ impl Session {
         }
         self.tell_learning();
         if !self.options.realtime {
-            let under_way = |learner: &LearnerThread| learner.busy_since().is_some() || learner.is_publishing();
+            let under_way =
+                |learner: &LearnerThread| learner.busy_since().is_some() || learner.is_publishing();
             while under_way(&self.learner) && self.has_learner() {
                 self.journal.alive();
                 self.poll_learner(Duration::from_millis(200));

@@ -264,9 +264,13 @@ fn a_running_recording_pauses_forgets_and_ends_on_request() {
     let (_, header) = newest_checkpoint(&data);
     let live = header.iter().find(|(key, _)| key == "live").unwrap();
     let live: serde_json::Value = serde_json::from_str(&live.1).unwrap();
-    let kept = live["kept"]["exemplars"].as_array().unwrap().iter().flat_map(|own| own[1].as_array().unwrap());
+    let kept =
+        live["kept"]["exemplars"].as_array().unwrap().iter().flat_map(|own| own[1].as_array().unwrap());
     let kept: Vec<u64> = kept.map(|place| place[0].as_u64().unwrap()).collect();
-    assert!(!kept.is_empty() && kept.iter().all(|frame| *frame > frames), "{kept:?}, forgotten up to {frames}");
+    assert!(
+        !kept.is_empty() && kept.iter().all(|frame| *frame > frames),
+        "{kept:?}, forgotten up to {frames}"
+    );
     assert!(!data.join("control.sock").exists());
     let nobody = Command::new(env!("CARGO_BIN_EXE_oupn-edge"))
         .args(["status", "--data", data.to_str().unwrap()])

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use oupn_edge::memory::{
-    Control, EntropyOf, LiveMemory, Prototypes, PseudoLabel, Rules, Variant, Window, WindowInput,
+    Control, EntropyOf, LiveMemory, Prototypes, PseudoLabel, Rules, Variant, Window, WindowInput, Writes,
 };
 use proptest::prelude::*;
 
@@ -177,4 +177,59 @@ fn capacity_has_limits() {
     assert!(LiveMemory::new(1025, 4).is_err());
     assert!(LiveMemory::new(1024, 4).is_ok());
     assert!(LiveMemory::new(4, 0).is_err());
+}
+
+#[test]
+fn a_hard_write_touches_one_category_alone() {
+    let mut memory = LiveMemory::new(4, 2).unwrap().with_writes(Writes::Hard);
+    let control = Control { beta: -5.0, ..CONTROL };
+    // Two directions, of different lengths: lengths do not count.
+    for z in [[2.0, 0.0], [0.0, 5.0], [0.0, 1.0], [3.0, 0.0]] {
+        memory.observe(&z, &control, &rules(Variant::Reference)).unwrap();
+    }
+    assert_eq!(
+        (memory.prototypes().vector(0), memory.prototypes().vector(1)),
+        (&[1.0, 0.0][..], &[0.0, 1.0][..])
+    );
+    memory.observe(&[1.0, 1.0], &control, &rules(Variant::Reference)).unwrap();
+    let third = std::f32::consts::FRAC_1_SQRT_2 / 3.0;
+    let near = |a: &[f32], b: [f32; 2]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
+    assert!(near(memory.prototypes().vector(0), [2.0 / 3.0 + third, third]), "the plain mean of three");
+    assert!(near(memory.prototypes().vector(1), [0.0, 1.0]), "the other one stays as it was");
+    assert_eq!(memory.frames()[..2], [3, 2]);
+}
+
+#[test]
+fn only_nearest_neighbours_are_joined_and_the_older_number_stays() {
+    let mut memory = LiveMemory::new(6, 2).unwrap().with_writes(Writes::Hard);
+    // All apart at first: a frame creates a category whatever it is.
+    let always = Control { beta: -20.0, ..CONTROL };
+    let at = |degrees: f32| [degrees.to_radians().cos(), degrees.to_radians().sin()];
+    for degrees in [0.0, 10.0, 19.0, 90.0, 93.0] {
+        assert!(memory.observe(&at(degrees), &always, &rules(Variant::Reference)).unwrap().created);
+    }
+    let joined = memory.join_alike(9.5f64.to_radians().cos());
+    // 10° and 19° are nearest neighbours; 0° is not joined through 10°, though it is nearly as near.
+    let pairs: Vec<_> = joined.iter().map(|joined| (joined.from, joined.into)).collect();
+    assert_eq!(pairs, [(2, 1), (4, 3)]);
+    assert!((f64::from(joined[0].similarity) - 9f64.to_radians().cos()).abs() < 1e-6);
+    assert_eq!(memory.prototypes().in_use(), 3);
+    assert!(memory.slot_of(2).is_none() && memory.slot_of(1).is_some());
+    assert!(memory.join_alike(0.999).is_empty());
+    // The place is free again, and the number is not.
+    assert_eq!(memory.observe(&at(200.0), &always, &rules(Variant::Reference)).unwrap().category, 5);
+    assert_eq!(memory.prototypes().in_use(), 4);
+}
+
+#[test]
+fn more_slots_change_nothing_else() {
+    let mut small = LiveMemory::new(2, 2).unwrap().with_writes(Writes::Hard);
+    small.observe(&[1.0, 0.0], &CONTROL, &rules(Variant::Reference)).unwrap();
+    let mut large = small.clone().with_slots(5).unwrap();
+    assert_eq!((large.prototypes().slots(), large.frames()), (5, &[1, 0, 0, 0, 0][..]));
+    let control = Control { beta: -5.0, ..CONTROL };
+    let seen =
+        |memory: &mut LiveMemory| memory.observe(&[1.0, 0.2], &control, &rules(Variant::Reference)).unwrap();
+    assert_eq!(seen(&mut small), seen(&mut large));
+    assert!(large.with_slots(2000).is_err());
 }

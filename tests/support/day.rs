@@ -114,7 +114,12 @@ impl<'a> Writing<'a> {
     fn morning(&mut self, frames: u64) {
         for n in 0..frames {
             if n == 75 {
-                self.say(Record::Calibration(Calibration { from: -12.0, to: -8.4, frames: 75 }));
+                self.say(Record::Calibration(Calibration {
+                    from: -12.0,
+                    to: -8.4,
+                    frames: 75,
+                    similarity: Some(0.75),
+                }));
             }
             if n == frames / 2 {
                 self.say(Record::Pause(Pause { by: "page".to_owned() }));

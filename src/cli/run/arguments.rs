@@ -102,7 +102,8 @@ pub(in crate::cli) struct RunArgs {
     /// `augmented` a second augmentation of the same picture
     #[arg(long, value_enum, help_heading = LEARNING)]
     pub(super) views: Option<ViewChoice>,
-    /// Whether β is set from the first frames [default: on]; off starts with the paper's −12
+    /// Whether the threshold for a new category is measured on the frames [default: on]; off lets the learner's β decide, which
+    /// starts at the paper's −12
     #[arg(long, value_enum, help_heading = LEARNING)]
     pub(super) calibrate: Option<Switch>,
     /// Start of every random sequence

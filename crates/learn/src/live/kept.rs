@@ -115,7 +115,9 @@ impl KeptFrames {
             // Only single pictures are left: the oldest goes.
             Some(_) => {
                 let oldest = self.exemplars.iter().min_by_key(|(_, own)| own.first().map(|kept| kept.frame));
-                oldest.map(|(category, _)| *category).is_some_and(|category| self.exemplars.remove(&category).is_some())
+                oldest
+                    .map(|(category, _)| *category)
+                    .is_some_and(|category| self.exemplars.remove(&category).is_some())
             }
             None => false,
         };
@@ -223,7 +225,10 @@ impl KeptFrames {
     ///
     /// # Errors
     /// The first that it gives.
-    pub fn turn<E>(&mut self, mut direction_of: impl FnMut(&KeptFrame) -> Result<Arc<[f32]>, E>) -> Result<(), E> {
+    pub fn turn<E>(
+        &mut self,
+        mut direction_of: impl FnMut(&KeptFrame) -> Result<Arc<[f32]>, E>,
+    ) -> Result<(), E> {
         let mut turned: BTreeMap<u64, Arc<[f32]>> = BTreeMap::new();
         for kept in self.all_mut() {
             let direction = match turned.get(&kept.frame) {
@@ -248,7 +253,9 @@ impl KeptFrames {
 
     /// What the pictures of categories take, with their directions.
     pub fn bytes(&self) -> usize {
-        let bytes = |kept: &KeptFrame| kept.pixels.as_ref().map_or(0, |pixels| pixels.len()) + 4 * kept.direction.len();
+        let bytes = |kept: &KeptFrame| {
+            kept.pixels.as_ref().map_or(0, |pixels| pixels.len()) + 4 * kept.direction.len()
+        };
         self.exemplars.values().flatten().map(bytes).sum()
     }
 
@@ -277,7 +284,8 @@ impl KeptFrames {
         for (category, own) in &places.exemplars {
             for (Place(frame, sequence, given), direction) in own.iter().zip(&mut directions) {
                 let (frame, sequence, given) = (*frame, *sequence, *given);
-                let kept = KeptFrame { frame, sequence, category: given, pixels: None, direction: direction.into() };
+                let kept =
+                    KeptFrame { frame, sequence, category: given, pixels: None, direction: direction.into() };
                 self.exemplars.entry(*category).or_default().push(kept);
             }
         }
@@ -334,5 +342,131 @@ fn remove_least_telling(own: &mut Vec<KeptFrame>) {
     }
     if closest.1 < own.len() {
         own.remove(closest.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame that looks in the direction of this angle, in degrees.
+    fn frame(number: u64, category: u64, degrees: f32, pixels: &Arc<[u8]>) -> KeptFrame {
+        let (sin, cos) = degrees.to_radians().sin_cos();
+        let pixels = Some(Arc::clone(pixels));
+        KeptFrame { frame: number, sequence: 10 * number, category, pixels, direction: Arc::from([cos, sin]) }
+    }
+
+    fn picture() -> Arc<[u8]> {
+        Arc::from([7; 100])
+    }
+
+    fn numbers(kept: &KeptFrames, category: u64) -> Vec<u64> {
+        kept.exemplars_of(category).iter().map(|kept| kept.frame).collect()
+    }
+
+    #[test]
+    fn the_frames_that_are_kept_differ() {
+        let mut kept = KeptFrames::new(3, 1 << 20);
+        for (number, degrees) in [0.0, 1.0, 40.0, 80.0, 81.0].into_iter().enumerate() {
+            kept.add(frame(number as u64, 5, degrees, &picture()));
+        }
+        assert_eq!(numbers(&kept, 5), [1, 2, 4], "of two that are alike the newer one");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_every_category_keeps_one_as_long_as_it_can() {
+        let each = 100 + 4 * 2;
+        let mut kept = KeptFrames::new(5, 8 * each);
+        for number in 0..200u64 {
+            kept.add(frame(number, number % 8, number as f32, &picture()));
+            assert!(kept.bytes() <= 8 * each, "{}", kept.bytes());
+        }
+        assert!((0..8).all(|category| kept.exemplars_of(category).len() == 1));
+        assert!(kept.pairs().len() <= PAIRS);
+        // More categories than fit: the oldest picture goes.
+        kept.add(frame(200, 9, 0.0, &picture()));
+        assert_eq!((kept.len(), numbers(&kept, 9)), (8, vec![200]));
+        assert!(numbers(&kept, 192 % 8).is_empty());
+    }
+
+    #[test]
+    fn pairs_are_consecutive_and_spread_out_as_the_stream_goes_on() {
+        let mut kept = KeptFrames::new(5, 1 << 20);
+        for number in (0..30).chain(40..1000) {
+            kept.add(frame(number, 0, number as f32, &picture()));
+            if number == 29 {
+                assert_eq!(kept.first_frames().map(|frames| frames.len()), Some(30));
+            }
+        }
+        let frames: Vec<u64> = kept.pairs().iter().map(|pair| pair.frame).collect();
+        assert_eq!(frames.len(), PAIRS);
+        assert!(frames.windows(2).all(|two| two[1] == two[0] + KeptFrames::SPACING), "{frames:?}");
+        assert!(frames.contains(&992) && kept.first_frames().is_none());
+    }
+
+    #[test]
+    fn what_is_forgotten_is_held_nowhere() {
+        let pixels = picture();
+        let mut kept = KeptFrames::new(5, 1 << 20);
+        (0..100).for_each(|number| kept.add(frame(number, number / 10, number as f32, &pixels)));
+        kept.join(3, 2);
+        assert!(Arc::strong_count(&pixels) > 1);
+        kept.forget();
+        assert_eq!(
+            (Arc::strong_count(&pixels), kept.places()),
+            (1, Places { spacing: 1, ..Places::default() })
+        );
+    }
+
+    #[test]
+    fn categories_that_are_joined_keep_the_most_different_frames_of_both() {
+        let mut kept = KeptFrames::new(2, 1 << 20);
+        for (number, category, degrees) in [(0, 1, 0.0), (1, 4, 1.0), (2, 4, 50.0)] {
+            kept.add(frame(number, category, degrees, &picture()));
+        }
+        // The next frame goes on looking at what was 4.
+        kept.join(4, 1);
+        assert_eq!((numbers(&kept, 1), numbers(&kept, 4)), (vec![1, 2], vec![]));
+        assert!(
+            (kept.similarity(&frame(3, 0, 52.0, &picture()).direction, 1, 0.0) - 2f64.to_radians().cos())
+                .abs()
+                < 1e-6
+        );
+    }
+
+    #[test]
+    fn similarity_is_half_the_prototypes_and_half_the_nearest_frames() {
+        let mut kept = KeptFrames::new(5, 1 << 20);
+        kept.add(frame(0, 1, 0.0, &picture()));
+        kept.add(frame(1, 1, 60.0, &picture()));
+        kept.add(frame(2, 2, 180.0, &picture()));
+        let seen = frame(3, 0, 60.0, &picture()).direction;
+        assert!((kept.similarity(&seen, 1, 0.5) - 0.75).abs() < 1e-6);
+        assert!((kept.similarity(&seen, 8, 0.5) - 0.5).abs() < 1e-6, "of this one nothing is kept");
+    }
+
+    #[test]
+    fn places_lead_back_to_the_same_frames() {
+        let mut kept = KeptFrames::new(3, 1 << 20);
+        (0..200).for_each(|number| kept.add(frame(number, number / 40, number as f32, &picture())));
+        let (places, mut asked) = (kept.places(), Vec::new());
+        let mut again = KeptFrames::new(3, 1 << 20);
+        let read = |Place(number, sequence, category)| {
+            asked.push(number);
+            assert_eq!(sequence, 10 * number);
+            Ok::<_, ()>(frame(number, category, number as f32, &picture()))
+        };
+        again.restore(&places, read).unwrap();
+        assert_eq!(again.places(), places);
+        asked.sort_unstable();
+        assert!(asked.windows(2).all(|two| two[0] < two[1]), "each is read once");
+        assert_eq!(again.exemplar_directions(), kept.exemplar_directions());
+        // Without pictures, the directions alone.
+        let mut bare = KeptFrames::new(3, 1 << 20);
+        bare.restore_directions(&places, &kept.exemplar_directions(), 2);
+        assert_eq!((bare.exemplar_directions(), bare.pictures().len()), (kept.exemplar_directions(), 0));
+        // A picture that is gone leaves nothing half done.
+        assert!(again.restore(&places, |_| Err::<KeptFrame, _>("gone")).is_err());
+        assert!(again.is_empty());
     }
 }

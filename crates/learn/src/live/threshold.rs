@@ -165,7 +165,8 @@ mod tests {
     fn it_waits_until_there_is_something_far_apart() {
         let frames = frames(80, 5, 1.0, 0.1);
         assert_eq!(measure(&pairs(&frames)[..ENOUGH - 1]), None);
-        let near = frames.windows(2).take(ENOUGH).map(|two| Pair { frame: 7, first: &two[0], second: &two[1] });
+        let near =
+            frames.windows(2).take(ENOUGH).map(|two| Pair { frame: 7, first: &two[0], second: &two[1] });
         assert_eq!(measure(&near.collect::<Vec<_>>()), None);
     }
 

@@ -155,7 +155,11 @@ impl LiveMemory {
     /// If that is not one number for each slot.
     pub fn with_frames(mut self, frames: Vec<u64>) -> Result<Self> {
         if frames.len() != self.frames.len() {
-            return Err(Error::input(format!("a memory of {} slots with {} numbers of frames", self.ids.len(), frames.len())));
+            return Err(Error::input(format!(
+                "a memory of {} slots with {} numbers of frames",
+                self.ids.len(),
+                frames.len()
+            )));
         }
         self.frames = frames;
         Ok(self)
@@ -287,7 +291,9 @@ impl LiveMemory {
         }
         match self.writes {
             Writes::Soft => self.write(z, rules, expectation.new_probability, created, weakest),
-            Writes::Hard => self.write_hard(z, z_norm, if created { weakest } else { expectation.nearest }, created),
+            Writes::Hard => {
+                self.write_hard(z, z_norm, if created { weakest } else { expectation.nearest }, created)
+            }
         }
         Ok(Observation {
             category,
@@ -352,7 +358,8 @@ impl LiveMemory {
     /// # Errors
     /// If it is of another dimension or not finite; then nothing has changed.
     pub fn move_prototype(&mut self, slot: usize, prototype: &[f32]) -> Result<()> {
-        let fits = prototype.len() == self.prototypes.dimension() && prototype.iter().all(|value| value.is_finite());
+        let fits =
+            prototype.len() == self.prototypes.dimension() && prototype.iter().all(|value| value.is_finite());
         if !fits || slot >= self.ids.len() {
             return Err(Error::input("a prototype that does not fit the memory"));
         }
@@ -392,7 +399,8 @@ impl LiveMemory {
         let (keep, gain) = (self.frames[into].max(1) as f64, self.frames[from].max(1) as f64);
         let taken = self.prototypes.vector(from).to_vec();
         let vector = self.prototypes.vector_mut(into);
-        let square = vector::blend(vector, (keep / (keep + gain)) as f32, (gain / (keep + gain)) as f32, &taken);
+        let square =
+            vector::blend(vector, (keep / (keep + gain)) as f32, (gain / (keep + gain)) as f32, &taken);
         self.norms[into] = f64::from(square).sqrt() + NORM_EPSILON;
         self.frames[into] = all;
         let count = self.prototypes.counts()[from];
