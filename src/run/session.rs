@@ -93,6 +93,8 @@ pub struct Ended {
     pub categories: usize,
     /// Categories created over all starts.
     pub created: u64,
+    /// Categories that were joined into older ones in this start.
+    pub merges: u64,
     /// How long it took.
     pub seconds: f64,
     /// Categories against the truth, where the source knows it.
@@ -402,6 +404,7 @@ impl Session {
             missing: self.feed.missing(),
             categories: self.live.categories(),
             created: self.live.memory.next_id(),
+            merges: self.journal.status.look(|now| now.merges),
             seconds,
             score: self.state.score.clone(),
         })
