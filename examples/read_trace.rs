@@ -35,7 +35,8 @@ fn main() -> Result<()> {
     println!("{}, sessions: {}", recording.sources().join(", "), recording.sessions.len());
 
     // Records come in their order, each once; `Segments` makes stretches of one category of the frames among them.
-    let mut segments = Segments::new(Wanted::default(), recording.interval);
+    // By default what was joined into another category counts as that one from its first frame on.
+    let mut segments = Segments::of(&recording, Wanted::default());
     let (mut found, mut updates) = (Vec::new(), 0);
     let mut keep = |segment: Segment| {
         found.push(segment);

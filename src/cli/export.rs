@@ -13,7 +13,7 @@ use super::choice::choice;
 use super::progress::WatchedFiles;
 use oupn_edge::export::{Format, What, export};
 use oupn_edge::recording::segments::Wanted;
-use oupn_edge::recording::{Missing, Recording};
+use oupn_edge::recording::{Categories, Missing, Recording};
 use oupn_edge::storage::{OsFilesystem, write_atomically_with};
 use oupn_edge::{Error, Result};
 
@@ -31,6 +31,13 @@ pub(super) struct ExportArgs {
     /// The file to write; `-` is standard output
     #[arg(short, long, alias = "out", value_name = "FILE")]
     output: PathBuf,
+    /// Which number of a category segments go by; frames have both
+    ///
+    /// Two categories can turn out to be one; from then on the younger number is not given any more. `final` is the default
+    /// because whoever looks at segments or annotates them wants one number for one thing, from its first frame on.
+    /// `live` is what the device knew at the time. Without such merges both are the same.
+    #[arg(long, value_name = "VIEW", default_value_t = Categories::Final, value_parser = choice::<Categories>())]
+    categories: Categories,
     /// Segments of one category with less than this between them become one
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
     min_gap: f64,
@@ -50,14 +57,14 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
     let format = format(args)?;
     let annotations = matches!(format, Format::Elan | Format::Boris);
     let what = args.what.unwrap_or(if annotations { What::Segments } else { What::Frames });
-    if annotations && matches!(what, What::Frames | What::Updates) {
+    if annotations && !matches!(what, What::Segments | What::Events) {
         return Err(Error::input("--format elan and boris take --what segments or events"));
     }
     // Once to survey them, once to export them.
     let fs = Arc::new(WatchedFiles::new(&args.runs, 2, "exporting"));
     let open = |path: &PathBuf| Recording::open(fs.clone(), path);
     let recordings = args.runs.iter().map(open).collect::<Result<Vec<_>>>()?;
-    let wanted = Wanted { min_gap: args.min_gap, min_length: args.min_length };
+    let wanted = Wanted { min_gap: args.min_gap, min_length: args.min_length, categories: args.categories };
     let missing = if args.output == Path::new("-") {
         let mut out = io::BufWriter::new(io::stdout());
         match export(&recordings, format, what, wanted, &mut out) {

@@ -58,6 +58,7 @@ pub(super) fn for_people(answer: &Value) -> String {
         &[
             Some(format!("{} in memory", whole("categories"))),
             Some(format!("{} created so far", whole("created").max(whole("founded")))),
+            some(&answer["merges"], "joined into older ones"),
         ],
     );
     line(
@@ -124,6 +125,7 @@ mod tests {
              \x20 machine     48 °C, 300 MiB of memory\n\
              \x20 data        walk-1\n"
         );
+        answer["merges"] = json!(2);
         answer["paused"] = json!(true);
         answer["camera"]["present"] = json!(false);
         answer["disk"] = json!("low");
@@ -131,6 +133,7 @@ mod tests {
         let words = for_people(&answer);
         assert!(
             words.contains("paused, started 1 h 2 min ago")
+                && words.contains("5 created so far, 2 joined into older ones")
                 && words.contains("LOST")
                 && words.contains("LOW")
                 && words.contains("IN TROUBLE for 1 min 30 s (No space left)"),

@@ -1,8 +1,8 @@
 //! Downloads: the trace, its exports and the report, made as they are sent.
 //!
 //! `trace.jsonl` are the trace's lines as they are on the disk. `WHAT.FORMAT` is what `oupn-edge export` makes,
-//! `report.html` what `oupn-edge report` makes. One at a time, by a thread that waits for the reader, so that memory and
-//! time stay bounded. Names are matched, never used as paths.
+//! `report.html` what `oupn-edge report` makes, both with their default view of categories. One at a time, by a thread that
+//! waits for the reader, so that memory and time stay bounded. Names are matched, never used as paths.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ use oupn_base::Choice;
 use super::stream::{self, Writer};
 use crate::export::{Format, What, export};
 use crate::recording::segments::Wanted;
-use crate::recording::{Recording, TRACE};
+use crate::recording::{Categories, Recording, TRACE};
 use crate::report::report;
 use crate::storage::OsFilesystem;
 use crate::{Error, Result};
@@ -79,7 +79,7 @@ impl Download {
         let recording = Recording::open(Arc::new(OsFilesystem), data)?;
         match self {
             // What is missing stands in the report; the other formats are complete as far as they go.
-            Self::Report => report(&recording, out).map(drop),
+            Self::Report => report(&recording, Categories::Final, out).map(drop),
             Self::Export(what, format) => {
                 export(std::slice::from_ref(&recording), format, what, Wanted::default(), out).map(drop)
             }
@@ -128,6 +128,7 @@ mod tests {
             "",
             "frames",
             "frames.elan.txt",
+            "merges.elan.txt",
             "../etc/passwd",
             "frames.csv/..",
             "Frames.csv",

@@ -29,6 +29,12 @@ pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
     text.plain("frames_total", "counter", "Sampled frames that got a category.", now.frames);
     text.plain("categories", "gauge", "Categories in the memory.", now.categories);
     text.plain("categories_founded", "gauge", "Categories created over all restarts.", now.created);
+    text.plain(
+        "categories_joined_total",
+        "counter",
+        "Categories that were joined into older ones.",
+        now.merges,
+    );
     text.plain("updates_total", "counter", "Steps of learning.", now.updates);
     text.plain(
         "updates_skipped_total",

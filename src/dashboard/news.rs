@@ -1,8 +1,8 @@
 //! News for open pages: made once for all of them, by a thread of its own.
 //!
-//! Each piece is a server-sent event `now` with the numbers of now, the newest picture, and what the ribbon and the
-//! curves gained. A page's queue holds a few pieces; when it is full the page misses some, sees the hole in the frame
-//! numbers and asks for the whole state again.
+//! Each piece is a server-sent event `now` with the numbers of now, the newest picture, the last merges of categories, and
+//! what the ribbon and the curves gained. A page's queue holds a few pieces; when it is full the page misses some, sees the
+//! hole in the frame numbers and asks for the whole state again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

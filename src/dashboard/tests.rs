@@ -13,7 +13,7 @@ use super::{Page, Server};
 use crate::device::clock::{Clock, SystemClock};
 use crate::run::requests::{Command, Request, Requests};
 use crate::run::status::{Picture, Seen, Status};
-use crate::trace::{Frame, Losses, RunnerUp, Update};
+use crate::trace::{Frame, Losses, Merge, RunnerUp, Update};
 
 /// A server and the recording's ends of what it reaches.
 struct Scene {
@@ -369,6 +369,28 @@ fn thumbnails_are_of_living_categories_only() {
     assert_eq!(scene.get("/api/thumbnail/42", &[]).code, 404);
     scene.status.change(|now| now.forget_what_was_seen());
     assert_eq!(scene.get("/api/thumbnail/41", &[]).code, 404, "forgotten");
+}
+
+#[test]
+fn a_merge_is_in_the_news_and_the_younger_category_is_shown_no_more() {
+    let scene = local();
+    scene.see(0, 3);
+    scene.see(1, 17);
+    let mut page = TcpStream::connect(scene.address()).unwrap();
+    page.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(page, "GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    scene.status.change(|now| now.note_merge(Merge { from: 17, into: 3, frame: 1, similarity: 0.9 }));
+    let mut lines = BufReader::new(page).lines().map_while(Result::ok);
+    let news = lines.find(|line| line.contains("\"merges\":1")).expect("the merge is told");
+    let news: Value = serde_json::from_str(news.strip_prefix("data: ").unwrap()).unwrap();
+    let joined = &news["joined"][0];
+    assert_eq!((&joined["from"], &joined["into"]), (&17.into(), &3.into()), "{joined}");
+    let state: Value = serde_json::from_str(&scene.get("/api/status", &[]).body).unwrap();
+    assert_eq!(state["gallery"], serde_json::json!([[3, 2, 1]]));
+    let shown: Vec<_> = state["ribbon"].as_array().unwrap().iter().map(|moment| &moment[2]).collect();
+    assert_eq!(shown, [3, 3]);
+    assert_eq!(scene.get("/api/thumbnail/17", &[]).code, 404);
+    assert!(scene.get("/metrics", &[]).body.contains("\noupn_edge_categories_joined_total 1\n"));
 }
 
 #[test]

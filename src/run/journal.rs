@@ -38,6 +38,8 @@ pub enum Event {
     },
     /// A frame got its category.
     Frame(Box<FrameEvent>),
+    /// Two categories turned out to be one.
+    Merged(trace::Merge),
     /// The threshold was measured, and the memory may have been made anew with it.
     Calibrated {
         /// What it was and is.
@@ -142,6 +144,12 @@ impl Journal {
                 self.tell_manager();
             }
             Event::Frame(frame) => self.tell_frame(*frame),
+            Event::Merged(merge) => {
+                let trace::Merge { from, into, similarity, .. } = merge;
+                log::info!("category {from} joined category {into}, similarity {similarity:.2}");
+                self.record(Record::Merge(merge));
+                self.status.change(|now| now.note_merge(merge));
+            }
             Event::Calibrated { record, categories, created } => {
                 self.record(Record::Calibration(record));
                 self.status.change(|now| (now.categories, now.created) = (categories, created));
@@ -309,6 +317,22 @@ mod tests {
             matches!(&records[..], [Record::Pause(pause), Record::Resume(_)] if pause.by == "page"),
             "{records:?}"
         );
+    }
+
+    #[test]
+    fn a_merge_is_recorded_counted_and_told_to_watchers() {
+        let fs = Simulated::with_dir("/trace");
+        let (journal, writer) = journal(&fs, ServiceManager::default());
+        journal.status.change(|now| now.categories = 18);
+        let merge = trace::Merge { from: 17, into: 3, frame: 812, similarity: 0.93 };
+        journal.tell(Event::Merged(merge));
+        let (merges, categories, newest) =
+            journal.status.look(|now| (now.merges, now.categories, now.joined.back().copied()));
+        assert_eq!((merges, categories, newest), (1, 17, Some(merge)));
+        writer.close(Duration::from_secs(60)).unwrap();
+        let reader = Reader::open(Arc::new(fs), Path::new("/trace")).unwrap();
+        let records: Vec<_> = reader.map(|entry| entry.unwrap().record).collect();
+        assert_eq!(records, [Record::Merge(merge)]);
     }
 
     #[test]

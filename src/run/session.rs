@@ -42,7 +42,7 @@ use crate::encoder::inference::Inference;
 use crate::encoder::{Plan, TrainingOptions};
 use crate::learner::Trainer;
 use crate::live::KeptFrames;
-use crate::memory::LiveMemory;
+use crate::memory::{Joined, LiveMemory};
 use crate::storage::{CheckpointStore, Filesystem, FolderLock, OsFilesystem};
 use crate::trace::{self, CameraState, DiskLevel, DiskTrouble, StopReason, TraceWriter};
 use crate::views::Pairing;
@@ -97,6 +97,8 @@ pub struct Ended {
     pub categories: usize,
     /// Categories created over all starts.
     pub created: u64,
+    /// Categories that were joined into older ones in this start.
+    pub merges: u64,
     /// How long it took.
     pub seconds: f64,
     /// Categories against the truth, where the source knows it.
@@ -410,6 +412,7 @@ impl Session {
             missing: self.feed.missing(),
             categories: self.live.categories(),
             created: self.live.memory.next_id(),
+            merges: self.journal.status.look(|now| now.merges),
             seconds,
             score: self.state.score.clone(),
         })
@@ -561,8 +564,9 @@ impl Session {
     #[allow(clippy::cast_possible_truncation)]
     pub(super) fn note_changes(&mut self, changes: Changes) {
         let (categories, created) = (self.live.categories() as u64, self.live.memory.next_id());
-        for joined in &changes.joined {
-            log::info!("category {} is joined into category {}", joined.from, joined.into);
+        let frame = self.next_frame.saturating_sub(1);
+        for &Joined { from, into, similarity } in &changes.joined {
+            self.journal.tell(Event::Merged(trace::Merge { from, into, frame, similarity }));
         }
         let Some((from, to)) = changes.threshold else { return };
         // It moves a little all the time.

@@ -150,7 +150,7 @@ fn parse_csv(text: &str) -> Vec<Vec<String>> {
 #[test]
 fn csv_says_the_same_as_json_lines() {
     let folder = one_day();
-    for what in ["frames", "segments", "updates", "events"] {
+    for what in ["frames", "segments", "merges", "updates", "events"] {
         let csv = parse_csv(&exported(folder.path(), &["run", "--format", "csv", "--what", what]));
         let json = rows(&exported(folder.path(), &["run", "--format", "jsonl", "--what", what]));
         assert_eq!(csv.len(), json.len() + 1, "{what}");
@@ -292,6 +292,8 @@ fn nonsense_is_refused_and_leaves_no_file() {
     for (arguments, word) in [
         (&["nowhere", "--format", "csv"][..], "nowhere"),
         (&["run", "--format", "elan", "--what", "frames"], "segments or events"),
+        (&["run", "--format", "boris", "--what", "merges"], "segments or events"),
+        (&["run", "--format", "csv", "--categories", "dead"], "live"),
         (&["run", "--format", "csv", "--min-gap", "minute"], "seconds"),
         (&["run", "--format", "xlsx"], "xlsx"),
         (&["--format", "csv"], "RUN"),

@@ -15,6 +15,7 @@ mod export;
 mod faults;
 mod inspect_encoder;
 mod inspect_window;
+mod merges;
 mod model;
 mod old_recording;
 mod pictures;

@@ -18,7 +18,7 @@ pub(super) fn summarise(args: &RunArgs, plan: &RunPlan, ended: &Ended) -> Result
     if args.json {
         let line = json!({
             "reason": ended.reason, "frames": ended.frames, "updates": ended.updates, "skipped_updates": ended.skipped,
-            "bad_pictures": ended.corrupt, "missing": ended.missing, "categories": ended.categories, "created": ended.created, "founded": ended.created,
+            "bad_pictures": ended.corrupt, "missing": ended.missing, "categories": ended.categories, "merges": ended.merges, "created": ended.created, "founded": ended.created,
             "seconds": ended.seconds, "ami": ended.score.ami(), "ami_frames": ended.score.frames(),
             "things": ended.score.things(), "trace": trace,
         });
@@ -42,7 +42,9 @@ fn in_words(plan: &RunPlan, ended: &Ended, trace: &Path) -> String {
         words::duration(ended.seconds)
     );
     let mut line = |name: &str, value: String| text.push_str(&format!("  {name:<12} {value}\n"));
-    line("categories", format!("{} in memory, {} created so far", ended.categories, ended.created));
+    let joined =
+        if ended.merges > 0 { format!(", {} joined into older ones", ended.merges) } else { String::new() };
+    line("categories", format!("{} in memory, {} created so far{joined}", ended.categories, ended.created));
     let skipped = if ended.skipped > 0 { format!(", {} thrown away", ended.skipped) } else { String::new() };
     line("learning", format!("{} of the encoder{skipped}", words::updates(ended.updates)));
     if ended.corrupt > 0 {

@@ -76,11 +76,13 @@ function takeNews(news) {
   const known = lessons.length ? lessons[lessons.length - 1].update : 0;
   lessons.push(...news.lessons.filter((lesson) => lesson.update > known));
   lessons.splice(0, Math.max(0, lessons.length - MOST_LESSONS));
+  // What this page has of a category that is gone has another number now.
+  const joined = now !== null && news.merges !== now.merges;
   now = news;
   draw();
-  // Missed something, or something was forgotten: the whole state again.
+  // Missed something, or something was forgotten or joined: the whole state again.
   const back = news.newest !== null && news.newest.frame < last;
-  if (hole || back || ribbon.length > news.ribbon_frames) takeWhole();
+  if (hole || back || joined || ribbon.length > news.ribbon_frames) takeWhole();
 }
 
 function watch() {
@@ -108,6 +110,7 @@ function draw() {
   drawTiles();
   drawRibbon();
   drawGallery();
+  drawJoined();
   drawCurves();
 }
 
@@ -258,6 +261,17 @@ function drawGallery() {
   });
   const same = wanted.length === gallery.children.length && wanted.every((card, index) => gallery.children[index] === card);
   if (!same) gallery.replaceChildren(...wanted);
+}
+
+// The newest merges of categories, newest first. Written only when they change, so that it is read out once.
+const JOINED = 3;
+
+function drawJoined() {
+  const told = now.joined.slice(-JOINED).reverse().map(({ from, into }) => `category ${from} joined category ${into}`).join(", ");
+  const more = now.merges > JOINED ? ` (${now.merges} since the start)` : "";
+  const text = told ? `${told[0].toUpperCase()}${told.slice(1)}${more}.` : "";
+  if ($("joined").textContent !== text) $("joined").textContent = text;
+  $("joined").hidden = !text;
 }
 
 function curve(title, series) {

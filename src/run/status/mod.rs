@@ -11,7 +11,9 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use self::histogram::{BOUNDS_MS, Histogram};
-pub use self::snapshot::{Cursor, Feed, Known, Moment, Picture, RIBBON, Seen, Snapshot, THUMBNAIL, UPDATES};
+pub use self::snapshot::{
+    Cursor, Feed, JOINED, Known, Moment, Picture, RIBBON, Seen, Snapshot, THUMBNAIL, UPDATES,
+};
 
 /// The shared status of a run.
 #[derive(Debug, Default)]

@@ -19,6 +19,9 @@ pub const RIBBON: usize = 1024;
 /// Updates that the learning curves remember.
 pub const UPDATES: usize = 512;
 
+/// Merges that are told one by one; earlier ones are only counted.
+pub const JOINED: usize = 8;
+
 /// Side of a gallery picture in pixels.
 pub const THUMBNAIL: usize = 64;
 
@@ -54,7 +57,7 @@ pub struct Moment {
     pub frame: u64,
     /// When, on the monotonic clock.
     pub mono_ns: u64,
-    /// Its category.
+    /// Its category; of one that was joined into another since, that other one.
     pub category: u64,
     /// Whether it created it.
     pub created: bool,
@@ -132,6 +135,10 @@ pub struct Snapshot {
     pub kept_frames: u64,
     /// The memory that they take.
     pub kept_bytes: u64,
+    /// Categories that were joined into older ones since this start.
+    pub merges: u64,
+    /// The last of these merges.
+    pub joined: VecDeque<trace::Merge>,
     /// Frames from one update to the next, as of now.
     pub stride: usize,
     /// The last frames.
@@ -192,6 +199,28 @@ impl Snapshot {
         self.newest = Some(seen);
     }
 
+    /// Notes a merge: what is shown of the younger category becomes the older one's.
+    pub fn note_merge(&mut self, merge: trace::Merge) {
+        for moment in self.ribbon.iter_mut().filter(|moment| moment.category == merge.from) {
+            moment.category = merge.into;
+            moment.created = false;
+        }
+        let gone = self.gallery.iter().position(|known| known.category == merge.from);
+        if let Some(gone) = gone.map(|index| self.gallery.remove(index)) {
+            match self.gallery.iter_mut().find(|known| known.category == merge.into) {
+                Some(known) => {
+                    known.frames += gone.frames;
+                    known.last_frame = known.last_frame.max(gone.last_frame);
+                }
+                None => self.gallery.push(Known { category: merge.into, ..gone }),
+            }
+        }
+        push_bounded(&mut self.joined, JOINED, merge);
+        self.merges += 1;
+        // The next frame brings the memory's own count.
+        self.categories = self.categories.saturating_sub(1);
+    }
+
     /// Notes an update.
     pub fn note_update(&mut self, update: trace::Update) {
         push_bounded(&mut self.curves, UPDATES, update);
@@ -204,6 +233,7 @@ impl Snapshot {
         (self.kept_frames, self.kept_bytes) = (0, 0);
         self.ribbon.clear();
         self.gallery.clear();
+        self.joined.clear();
         // A loss at a time tells what kind of time it was.
         self.curves.clear();
     }
@@ -336,6 +366,42 @@ fn curves<S: Serializer>(updates: &VecDeque<trace::Update>, to: S) -> Result<S::
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn see(snapshot: &mut Snapshot, frame: u64, category: u64, created: bool) {
+        let record = serde_json::from_value(json!({
+            "frame": frame, "category": category, "created": created, "u_hat": 0.5, "similarity": 0.5,
+        }));
+        let rgb = vec![u8::try_from(category).unwrap(); 12];
+        let picture = Picture { rgb: rgb.into(), width: 2, height: 2 };
+        snapshot.note_frame(Seen { record: record.unwrap(), at: SystemClock::new().now(), picture });
+    }
+
+    #[test]
+    fn a_merge_makes_one_of_two_categories_in_ribbon_and_gallery() {
+        let mut snapshot = Snapshot::default();
+        for (frame, category, created) in [(0, 3, true), (1, 17, true), (2, 17, false), (3, 5, true)] {
+            see(&mut snapshot, frame, category, created);
+        }
+        let merge = |from, into| trace::Merge { from, into, frame: 3, similarity: 0.9 };
+        snapshot.note_merge(merge(17, 3));
+        let ribbon: Vec<_> = snapshot.ribbon.iter().map(|moment| (moment.category, moment.created)).collect();
+        assert_eq!(ribbon, [(3, true), (3, false), (3, false), (5, true)]);
+        let gallery = |snapshot: &Snapshot| -> Vec<_> {
+            snapshot.gallery.iter().map(|known| (known.category, known.frames, known.last_frame)).collect()
+        };
+        assert_eq!(gallery(&snapshot), [(3, 3, 2), (5, 1, 3)]);
+        // Of the older one nothing was seen since this start: it is shown by the younger one's picture.
+        snapshot.note_merge(merge(5, 1));
+        assert_eq!(gallery(&snapshot), [(3, 3, 2), (1, 1, 3)]);
+        assert_eq!(snapshot.gallery[1].picture.rgb[0], 5);
+
+        (0..100).for_each(|n| snapshot.note_merge(merge(1000 + n, 3)));
+        assert_eq!((snapshot.merges, snapshot.joined.len()), (102, JOINED));
+        let told = &snapshot.without_history().to_json()["joined"][JOINED - 1];
+        assert_eq!((&told["from"], &told["into"], &told["frame"]), (&json!(1099), &json!(3), &json!(3)));
+        snapshot.forget_what_was_seen();
+        assert!(snapshot.joined.is_empty() && snapshot.merges == 102);
+    }
 
     #[test]
     fn forgetting_leaves_nothing_of_what_was_seen_or_learned() {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::threshold::Pair;
 use crate::kernels::vector;
 
-/// Pairs that are kept: as many as [`Pairs::SPACING`] spreads over twenty minutes, at a sample every 4 s.
+/// Pairs that are kept: as many as [`Pairs::SPACING`] spreads over twenty-five minutes, at a sample every 4 s.
 const PAIRS: usize = 48;
 
 /// A picture that is kept.
@@ -89,7 +89,7 @@ impl KeptFrames {
     }
 
     fn add_pair(&mut self, first: KeptFrame, second: KeptFrame) {
-        if first.frame % self.spacing != 0 {
+        if !first.frame.is_multiple_of(self.spacing) {
             return;
         }
         self.pairs.push_back((first, second));
@@ -97,7 +97,7 @@ impl KeptFrames {
             if self.spacing < Self::SPACING {
                 self.spacing *= 2;
                 let spacing = self.spacing;
-                self.pairs.retain(|(first, _)| first.frame % spacing == 0);
+                self.pairs.retain(|(first, _)| first.frame.is_multiple_of(spacing));
             } else {
                 self.pairs.pop_front();
             }
@@ -107,7 +107,7 @@ impl KeptFrames {
     /// Drops a picture of the category that has most of them; whether there was one to drop.
     fn make_room(&mut self) -> bool {
         let fullest = self.exemplars.values_mut().max_by_key(|own| own.len());
-        let dropped = match fullest {
+        match fullest {
             Some(own) if own.len() > 1 => {
                 remove_least_telling(own);
                 true
@@ -120,8 +120,7 @@ impl KeptFrames {
                     .is_some_and(|category| self.exemplars.remove(&category).is_some())
             }
             None => false,
-        };
-        dropped
+        }
     }
 
     /// Puts the exemplars of other categories in the place of all.

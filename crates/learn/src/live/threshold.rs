@@ -2,8 +2,10 @@
 //!
 //! What counts as similar depends on the encoder, on what it has learned and on the world in front of the camera, so no number
 //! fits all. Two things can be observed anywhere: how similar *consecutive* samples are, which mostly show one thing, and how
-//! similar samples *far* apart in time are, which mostly do not. The threshold lies between their medians,
-//! [`SHARE`] of the way from far to consecutive. It is measured again as the stream goes on, and whenever the encoder changes.
+//! similar samples *far* apart in time are, which mostly do not. The threshold lies between their medians, [`SHARE`] of the
+//! way from far to consecutive. An encoder that has learned little takes some different things for nearly the same: there the
+//! threshold also keeps clear of the most similar tenth of the samples far apart. It is measured again as the stream goes on, and
+//! whenever the encoder changes.
 //!
 //! The first minutes have nothing far apart yet. Weights that have learned something start from [`FIRST`], which suits
 //! published encoders. Random ones see everything alike at first, by an amount that nobody knows: there the threshold is such that
@@ -14,6 +16,12 @@ use crate::kernels::vector;
 
 /// How far up from the similarity of distant samples to that of consecutive ones the threshold lies.
 const SHARE: f64 = 0.62;
+
+/// The quantile of the similarities of distant samples that the threshold keeps clear of, ...
+const CONFUSABLE: f64 = 0.9;
+
+/// ... by this share of what is left to 1.
+const CLEAR_OF: f64 = 0.25;
 
 /// Samples this many apart count as far: a minute, at one every 4 s.
 pub const FAR: u64 = 15;
@@ -67,8 +75,10 @@ pub fn measure(pairs: &[Pair<'_>]) -> Option<Measured> {
         let earlier = pairs[..at].iter().filter(|b| a.frame.abs_diff(b.frame) >= FAR);
         far.extend(earlier.map(|b| cosine(a.first, b.first)));
     }
-    let (next, far) = (median(&mut next)?, median(&mut far)?);
-    Some(Measured { similarity: far + SHARE * (next - far), next, far })
+    let confusable = quantile(&mut far, CONFUSABLE)?;
+    let (next, far) = (quantile(&mut next, 0.5)?, quantile(&mut far, 0.5)?);
+    let similarity = (far + SHARE * (next - far)).max(confusable + CLEAR_OF * (1.0 - confusable));
+    Some(Measured { similarity, next, far })
 }
 
 /// The threshold of the first frames; see the [module](self).
@@ -117,10 +127,11 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
     f64::from(vector::dot(a, b)) / (square(a) * square(b)).sqrt().max(f64::MIN_POSITIVE)
 }
 
-/// The middle value; the upper one of two.
-fn median(values: &mut [f64]) -> Option<f64> {
-    let middle = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+/// The value below which this share of all lies.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
+    let last = values.len().checked_sub(1)?;
+    Some(*values.select_nth_unstable_by((share * last as f64).round() as usize, f64::total_cmp).1)
 }
 
 #[cfg(test)]

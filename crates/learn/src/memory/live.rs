@@ -188,7 +188,7 @@ impl LiveMemory {
         let longer = |numbers: &[u64]| [numbers, &vec![0; slots - held]].concat();
         let prototypes = Prototypes::from_parts(dimension, vectors, counts)?;
         let memory = Self::from_parts(prototypes, longer(&self.ids), longer(&self.ages), self.next_id)?;
-        Ok(memory.with_writes(self.writes).with_frames(longer(&self.frames))?)
+        memory.with_writes(self.writes).with_frames(longer(&self.frames))
     }
 
     /// The prototypes and their counts.

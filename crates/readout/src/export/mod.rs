@@ -36,6 +36,7 @@ choices! {
     pub enum What {
         Frames = "frames": "Each sampled frame with its category",
         Segments = "segments": "Stretches of one category",
+        Merges = "merges": "Categories that were joined into older ones",
         Updates = "updates": "Each step of learning",
         Events = "events": "Everything else that happened",
     }
@@ -106,7 +107,7 @@ fn annotate(
                 text if text.is_empty() => Ok(()),
                 text => annotations.event(recording, &seen, &text),
             })?,
-            What::Frames | What::Updates => {
+            What::Frames | What::Merges | What::Updates => {
                 return Err(Error::input("annotations are made of --what segments or events"));
             }
         });
@@ -120,7 +121,7 @@ fn each_segment(
     wanted: Wanted,
     mut visit: impl FnMut(Segment) -> Result<()>,
 ) -> Result<Missing> {
-    let mut segments = Segments::new(wanted, recording.interval);
+    let mut segments = Segments::of(recording, wanted);
     let missing = recording.read(|seen| segments.add(&seen, &mut visit))?;
     segments.finish(&mut visit)?;
     Ok(missing)

@@ -1,11 +1,11 @@
-//! The four tables: their columns, and a record's row in them.
+//! The five tables: their columns, and a record's row in them.
 
 use super::What;
 use super::table::Type::{Flag, Json, Real32, Real64, Text, Time, Whole};
 use super::table::{Cell, Column, Type};
 use crate::recording::segments::{Segment, certainty};
-use crate::recording::{Recording, Seen, describe};
-use crate::trace::{Frame, Record, Update};
+use crate::recording::{Merges, Recording, Seen, describe};
+use crate::trace::{Frame, Merge, Record, Update};
 
 /// Columns that every table begins with.
 const COMMON: [(&str, Type); 7] = [
@@ -18,7 +18,8 @@ const COMMON: [(&str, Type); 7] = [
     ("synced", Flag),
 ];
 
-const FRAMES: [(&str, Type); 14] = [
+/// What came later stands at the end, so that those who count columns still find the others.
+const FRAMES: [(&str, Type); 15] = [
     ("seq", Whole),
     ("boot", Text),
     ("frame", Whole),
@@ -33,6 +34,7 @@ const FRAMES: [(&str, Type); 14] = [
     ("camera_sequence", Whole),
     ("latency_ms", Real32),
     ("truth", Whole),
+    ("category_final", Whole),
 ];
 
 const SEGMENTS: [(&str, Type); 9] = [
@@ -45,6 +47,17 @@ const SEGMENTS: [(&str, Type); 9] = [
     ("created", Flag),
     ("mean_certainty", Real64),
     ("mean_similarity", Real64),
+];
+
+/// `from` and `into`, as the trace has them, are words of SQL.
+const MERGES: [(&str, Type); 7] = [
+    ("seq", Whole),
+    ("boot", Text),
+    ("frame", Whole),
+    ("category", Whole),
+    ("joined_into", Whole),
+    ("similarity", Real32),
+    ("category_final", Whole),
 ];
 
 const UPDATES: [(&str, Type); 19] = [
@@ -77,6 +90,7 @@ pub(super) fn columns(what: What) -> Vec<Column> {
     let own: &[(&str, Type)] = match what {
         What::Frames => &FRAMES,
         What::Segments => &SEGMENTS,
+        What::Merges => &MERGES,
         What::Updates => &UPDATES,
         What::Events => &EVENTS,
     };
@@ -86,7 +100,8 @@ pub(super) fn columns(what: What) -> Vec<Column> {
 /// The row of a record in the table `what`, if it belongs there. Segments are not made of single records.
 pub(super) fn row(what: What, recording: &Recording, seen: &Seen) -> Option<Vec<Cell>> {
     let own = match (what, &seen.record) {
-        (What::Frames, Record::Frame(frame)) => frame_cells(frame),
+        (What::Frames, Record::Frame(frame)) => frame_cells(frame, &recording.merges),
+        (What::Merges, Record::Merge(merge)) => merge_cells(merge, &recording.merges),
         (What::Updates, Record::Update(update)) => update_cells(update),
         (What::Events, Record::Frame(_) | Record::Update(_)) => return None,
         (What::Events, record) => event_cells(record),
@@ -127,7 +142,7 @@ fn common(recording: &Recording, session: usize, seconds: f64, at: &crate::clock
     ]
 }
 
-fn frame_cells(frame: &Frame) -> Vec<Cell> {
+fn frame_cells(frame: &Frame, merges: &Merges) -> Vec<Cell> {
     vec![
         frame.frame.into(),
         frame.category.into(),
@@ -141,6 +156,17 @@ fn frame_cells(frame: &Frame) -> Vec<Cell> {
         frame.camera_sequence.into(),
         frame.latency_ms.into(),
         frame.truth.into(),
+        merges.ended(frame.category).into(),
+    ]
+}
+
+fn merge_cells(merge: &Merge, merges: &Merges) -> Vec<Cell> {
+    vec![
+        merge.frame.into(),
+        merge.from.into(),
+        merge.into.into(),
+        merge.similarity.into(),
+        merges.ended(merge.from).into(),
     ]
 }
 

@@ -8,6 +8,13 @@ pub fn describe(record: &Record) -> String {
     let detail = |text: &Option<String>| text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
     match record {
         Record::Frame(_) | Record::Update(_) | Record::Health(_) => String::new(),
+        Record::Merge(merge) => {
+            let similarity = merge.similarity;
+            format!(
+                "category {} was joined into category {}, similarity {similarity:.2}",
+                merge.from, merge.into
+            )
+        }
         Record::UpdateSkipped(skipped) => {
             let reason = match skipped.reason {
                 SkipReason::LossNotFinite => "the loss was not finite",

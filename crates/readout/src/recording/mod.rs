@@ -3,9 +3,9 @@
 //!
 //! [`crate::trace::Reader`] gives out records as they were written. This module adds what every reader of a whole
 //! recording needs: which session (start to stop) a record belongs to, how many seconds after the beginning it was,
-//! frames and updates that a restart from a checkpoint repeated left out, and stretches of one category
-//! ([`segments`]). It reads folders, also of running recordings, and writes nothing. What is made of it is the business
-//! of [`crate::export`] and [`crate::report`].
+//! frames and updates that a restart from a checkpoint repeated left out, which category each one ended up in
+//! ([`Merges`]), and stretches of one category ([`segments`]). It reads folders, also of running recordings, and writes
+//! nothing. What is made of it is the business of [`crate::export`] and [`crate::report`].
 //!
 //! # Time
 //! `seconds` count from the first record. Within a boot they are the monotonic clock's. From one boot to the next they go
@@ -29,12 +29,14 @@ use crate::words::counted;
 use crate::{Error, Result};
 
 mod describe;
+mod merges;
 mod quantiles;
 pub mod segments;
 mod sessions;
 mod timeline;
 
 pub use describe::describe;
+pub use merges::{Categories, Merges};
 pub(crate) use quantiles::Quantiles;
 pub use sessions::Session;
 
@@ -65,6 +67,8 @@ pub struct Recording {
     pub interval: Option<f64>,
     /// The last start.
     pub start: Option<Start>,
+    /// Which categories were joined, as of the moment it was opened.
+    pub merges: Merges,
 }
 
 /// A record in its place.
@@ -103,6 +107,7 @@ impl Recording {
             let (seconds, at) = timeline.place(&entry);
             survey.add(&entry, seconds, at);
         }
+        let merges = survey.settled_merges();
         let Some(run) = survey.run else {
             return Err(Error::input(format!(
                 "{}: there is no trace in it; expected {EXPECTED}",
@@ -115,6 +120,7 @@ impl Recording {
             device: survey.start.as_ref().map_or(sessions::UNKNOWN, |start| &start.device).to_owned(),
             run,
             interval: survey.intervals.quantile(0.5),
+            merges,
             sessions: survey.sessions,
             start: survey.start,
         })
@@ -149,6 +155,7 @@ impl Recording {
         let mut timeline = Timeline::default();
         let mut session = sessions::Counter::default();
         let mut missing = Missing::default();
+        let mut unsound = 0;
         for entry in reader.by_ref() {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -159,11 +166,15 @@ impl Recording {
             };
             let session = session.of(&entry.record);
             let (seconds, at) = timeline.place(&entry);
+            if matches!(&entry.record, Record::Merge(merge) if !merge.is_sound()) {
+                unsound += 1;
+                continue;
+            }
             if !self.is_repeated(session, &entry.record) {
                 visit(Seen { seq: entry.seq, session, seconds, at, record: entry.record })?;
             }
         }
-        missing.add(reader.summary());
+        missing.add(reader.summary(), unsound);
         if reader.summary().unfinished_bytes > 0 && self.is_torn()? {
             let bytes = reader.summary().unfinished_bytes;
             missing.faults.push(format!("the last line is torn after {bytes} bytes"));
@@ -171,13 +182,13 @@ impl Recording {
         Ok(missing)
     }
 
-    /// Whether a later session, gone back to a checkpoint, has the same frame or update again.
+    /// Whether a later session, gone back to a checkpoint, has the same frame or update again, or the frame of a merge.
     fn is_repeated(&self, session: usize, record: &Record) -> bool {
-        let later = self.sessions.iter().skip(session);
         match record {
-            Record::Frame(frame) => later.into_iter().any(|session| session.frames.contains(&frame.frame)),
+            Record::Frame(frame) => merges::is_seen_again(&self.sessions, session, frame.frame),
+            Record::Merge(merge) => merges::is_seen_again(&self.sessions, session, merge.frame),
             Record::Update(update) => {
-                later.into_iter().any(|session| session.updates.contains(&update.update))
+                self.sessions.iter().skip(session).any(|later| later.updates.contains(&update.update))
             }
             _ => false,
         }
@@ -195,7 +206,7 @@ impl Recording {
 }
 
 impl Missing {
-    fn add(&mut self, summary: &Summary) {
+    fn add(&mut self, summary: &Summary, unsound_merges: u64) {
         let mut fault = |count: u64, one: &str, many: &str| {
             if count > 0 {
                 self.faults.push(counted(count, one, many));
@@ -206,6 +217,11 @@ impl Missing {
             summary.newer_segments,
             "segment was written by a newer version of this program, and only that one can read it",
             "segments were written by a newer version of this program, and only that one can read them",
+        );
+        fault(
+            unsound_merges,
+            "merge was passed over: it does not join a younger category into an older one",
+            "merges were passed over: they do not join a younger category into an older one",
         );
         let gone = unexplained(summary);
         fault(

@@ -2,11 +2,11 @@
 //!
 //! A frame stands for the time up to the next one, or for the usual interval where the next one is further away than
 //! [`BREAK`] intervals (a pause, a lost camera, records that are gone) or belongs to another session. Frames of one
-//! category that follow each other are a segment.
+//! category that follow each other are a segment. What is one category depends on the view ([`Categories`]).
 
 use std::collections::VecDeque;
 
-use super::Seen;
+use super::{Categories, Merges, Recording, Seen};
 use crate::clock::Stamp;
 use crate::trace::{Frame, Record};
 
@@ -24,6 +24,8 @@ pub struct Wanted {
     pub min_gap: f64,
     /// Segments shorter than this many seconds are left out, after that.
     pub min_length: f64,
+    /// Which number of a category counts.
+    pub categories: Categories,
 }
 
 /// A stretch of one category.
@@ -45,7 +47,7 @@ pub struct Segment {
     pub last_frame: u64,
     /// Frames of the category; others that lie between are not counted.
     pub frames: u64,
-    /// Whether its first frame founded the category.
+    /// Whether its first frame created the category: this one, not one that was joined into it later.
     pub created: bool,
     certainty: f64,
     similarity: f64,
@@ -57,27 +59,27 @@ impl Segment {
         self.end - self.begin
     }
 
-    /// The mean certainty of its frames: 1 − û, for the founding one û.
+    /// The mean certainty of its frames: 1 − û, for one that created a category û.
     pub fn mean_certainty(&self) -> f64 {
         self.certainty / self.frames as f64
     }
 
-    /// The mean similarity of its frames to their prototype; the founding one's is to the nearest other.
+    /// The mean similarity of its frames to their prototype; that of one that created a category is to the nearest other.
     pub fn mean_similarity(&self) -> f64 {
         self.similarity / self.frames as f64
     }
 
-    fn of(seen: &Seen, frame: &Frame) -> Self {
+    fn of(seen: &Seen, frame: &Frame, category: u64) -> Self {
         Self {
             session: seen.session,
-            category: frame.category,
+            category,
             begin: seen.seconds,
             end: seen.seconds,
             at: seen.at,
             first_frame: frame.frame,
             last_frame: frame.frame,
             frames: 1,
-            created: frame.created,
+            created: frame.created && frame.category == category,
             certainty: certainty(frame),
             similarity: f64::from(frame.similarity),
         }
@@ -100,8 +102,9 @@ pub fn certainty(frame: &Frame) -> f64 {
 
 /// Makes segments of frames, in their order.
 #[derive(Debug)]
-pub struct Segments {
+pub struct Segments<'a> {
     wanted: Wanted,
+    merges: Option<&'a Merges>,
     interval: f64,
     /// Seconds between the last two frames that followed each other, and when the last one was.
     step: f64,
@@ -112,17 +115,31 @@ pub struct Segments {
     waiting: VecDeque<Segment>,
 }
 
-impl Segments {
-    /// For a recording with this usual interval.
+impl<'a> Segments<'a> {
+    /// For the frames of this recording.
+    pub fn of(recording: &'a Recording, wanted: Wanted) -> Self {
+        Self { merges: Some(&recording.merges), ..Self::new(wanted, recording.interval) }
+    }
+
+    /// For frames with this usual interval, of which nothing was joined.
     pub fn new(wanted: Wanted, interval: Option<f64>) -> Self {
         let interval = interval.unwrap_or(ONE_FRAME);
-        Self { wanted, interval, step: interval, last: 0.0, open: None, waiting: VecDeque::new() }
+        Self {
+            wanted,
+            merges: None,
+            interval,
+            step: interval,
+            last: 0.0,
+            open: None,
+            waiting: VecDeque::new(),
+        }
     }
 
     /// Takes the next record and hands over the segments that are settled by it.
     pub fn add<E>(&mut self, seen: &Seen, emit: &mut impl FnMut(Segment) -> Result<(), E>) -> Result<(), E> {
         let Record::Frame(frame) = &seen.record else { return Ok(()) };
-        let new = Segment::of(seen, frame);
+        let named = self.merges.map(|merges| merges.named(frame.category, self.wanted.categories));
+        let new = Segment::of(seen, frame, named.unwrap_or(frame.category));
         let before = std::mem::replace(&mut self.last, new.begin);
         let Some(mut open) = self.open.take() else {
             self.open = Some(new);

@@ -1,7 +1,8 @@
-//! What has to be known of a recording before its first row can be written: sessions, names, the usual interval.
+//! What has to be known of a recording before its first row can be written: sessions, names, the usual interval, merges.
 
 use std::ops::RangeInclusive;
 
+use super::merges::Merges;
 use super::quantiles::Quantiles;
 use crate::clock::Stamp;
 use crate::trace::{Entry, Record, Start};
@@ -44,7 +45,7 @@ impl Counter {
     pub(super) fn of(&mut self, record: &Record) -> usize {
         match record {
             Record::Start(_) => self.0 += 1,
-            Record::Frame(_) | Record::Update(_) => self.0 = self.0.max(1),
+            Record::Frame(_) | Record::Merge(_) | Record::Update(_) => self.0 = self.0.max(1),
             _ => {}
         }
         self.0.max(1)
@@ -58,6 +59,7 @@ pub(super) struct Survey {
     pub(super) start: Option<Start>,
     pub(super) sessions: Vec<Session>,
     pub(super) intervals: Quantiles,
+    merges: Merges,
     counter: Counter,
     last_frame: Option<(usize, f64)>,
 }
@@ -78,6 +80,7 @@ impl Survey {
                 source: UNKNOWN.to_owned(),
             });
         }
+        self.merges.note(&entry.record, number);
         let Some(session) = self.sessions.last_mut() else { return };
         session.end = session.end.max(seconds);
         session.stopped = matches!(entry.record, Record::Stop(_));
@@ -98,6 +101,13 @@ impl Survey {
             Record::Update(update) => extend(&mut session.updates, update.update),
             _ => {}
         }
+    }
+
+    /// The merges that count, once the whole trace is known.
+    pub(super) fn settled_merges(&mut self) -> Merges {
+        let mut merges = std::mem::take(&mut self.merges);
+        merges.settle(&self.sessions);
+        merges
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::segments::{Segment, Segments, Wanted};
-use super::{Missing, Recording, Seen};
+use super::{Categories, Missing, Recording, Seen};
 use crate::clock::{BootId, ManualClock, Stamp};
 use crate::storage::OsFilesystem;
-use crate::trace::{Frame, Record, Start, TraceSettings, TraceWriter};
+use crate::trace::{Frame, Merge, Record, Start, TraceSettings, TraceWriter};
 
 fn stamp(boot: u8, seconds: u64, wall: i64, synced: bool) -> Stamp {
     let wall = Timestamp::from_second(wall).ok();
@@ -272,6 +272,86 @@ fn frames_that_a_restart_repeats_count_once_and_the_later_one_counts() {
     assert!((recording.interval.unwrap() - 1.0).abs() < 0.011, "{:?}", recording.interval);
 }
 
+fn merge(from: u64, into: u64, frame: u64) -> Record {
+    Record::Merge(Merge { from, into, frame, similarity: 0.9 })
+}
+
+fn merges(seen: &[Seen]) -> Vec<(u64, u64)> {
+    let merge = |seen: &Seen| match &seen.record {
+        Record::Merge(merge) => Some((merge.from, merge.into)),
+        _ => None,
+    };
+    seen.iter().filter_map(merge).collect()
+}
+
+#[test]
+fn segments_go_by_the_numbers_that_were_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |n: u64| stamp(1, 4 * n, 2_000_000_000, true);
+    let Record::Frame(first) = frame(1, 2) else { unreachable!() };
+    let created = Record::Frame(Frame { created: true, ..first });
+    let mut records = vec![(at(0), start(0)), (at(0), frame(0, 1)), (at(1), created)];
+    records.extend([(at(2), frame(2, 3)), (at(3), frame(3, 1)), (at(3), merge(3, 2, 3))]);
+    records.extend([(at(4), frame(4, 2)), (at(4), merge(2, 1, 4)), (at(5), frame(5, 1))]);
+    write(folder.path(), records);
+    let (recording, seen, missing) = read(folder.path());
+    assert_eq!(missing, Missing::default());
+    assert_eq!(merges(&seen), [(3, 2), (2, 1)]);
+    let segments = |categories: Categories| {
+        let mut found = Vec::new();
+        let mut emit = |segment: Segment| {
+            found.push((segment.category, segment.frames, segment.created));
+            Ok::<(), ()>(())
+        };
+        let mut segments = Segments::of(&recording, Wanted { categories, ..Wanted::default() });
+        seen.iter().for_each(|seen| segments.add(seen, &mut emit).unwrap());
+        segments.finish(&mut emit).unwrap();
+        found
+    };
+    let live = [(1, 1, false), (2, 1, true), (3, 1, false), (1, 1, false), (2, 1, false), (1, 1, false)];
+    assert_eq!(segments(Categories::Live), live);
+    assert_eq!(segments(Categories::Final), [(1, 6, false)]);
+}
+
+/// A recorded source is read again from the checkpoint on: what was joined after it counts if it is joined again.
+#[test]
+fn a_merge_that_a_restart_went_back_behind_counts_only_if_it_comes_again() {
+    for again in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |n: u64| stamp(1, n, 2_000_000_000, true);
+        let mut records = vec![(at(0), start(0)), (at(0), frame(0, 1)), (at(1), frame(1, 2))];
+        records.extend([(at(2), frame(2, 3)), (at(2), merge(3, 1, 2))]);
+        records.extend([(at(3), frame(3, 1)), (at(4), frame(4, 1)), (at(4), merge(2, 1, 4))]);
+        records.extend([(at(10), start(3)), (at(13), frame(3, 1)), (at(14), frame(4, 1))]);
+        if again {
+            records.push((at(14), merge(2, 1, 4)));
+        }
+        write(folder.path(), records);
+        let (recording, seen, _) = read(folder.path());
+        assert_eq!(recording.merges.ended(3), 1, "joined before the checkpoint");
+        assert_eq!(recording.merges.ended(2), if again { 1 } else { 2 });
+        let expected: &[(u64, u64)] = if again { &[(3, 1), (2, 1)] } else { &[(3, 1)] };
+        assert_eq!(merges(&seen), expected);
+        assert_eq!(recording.merges.len(), expected.len());
+    }
+}
+
+#[test]
+fn merges_in_a_circle_are_told_and_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |n: u64| stamp(1, n, 2_000_000_000, true);
+    let mut records = vec![(at(0), start(0))];
+    records.extend((0..4).map(|n| (at(n), frame(n, n))));
+    records
+        .extend([merge(3, 2, 3), merge(2, 1, 3), merge(1, 3, 3), merge(2, 2, 3)].map(|merge| (at(4), merge)));
+    write(folder.path(), records);
+    let (recording, seen, missing) = read(folder.path());
+    assert_eq!([0, 1, 2, 3].map(|category| recording.merges.ended(category)), [0, 1, 1, 1]);
+    assert_eq!(merges(&seen), [(3, 2), (2, 1)]);
+    let expected = "2 merges were passed over: they do not join a younger category into an older one";
+    assert_eq!(missing.faults, [expected]);
+}
+
 /// Segments of frames given as (seconds, category).
 fn segments(frames: &[(u64, u64)], wanted: Wanted) -> Vec<(u64, f64, f64, u64)> {
     let seen = |(n, &(seconds, category)): (usize, &(u64, u64))| Seen {
@@ -307,11 +387,11 @@ fn frames_of_one_category_are_a_segment_up_to_the_next_one() {
 #[test]
 fn short_gaps_are_bridged_and_short_segments_left_out() {
     let frames = [(0, 7), (4, 7), (8, 9), (12, 7), (16, 8), (20, 8), (24, 8), (100, 7), (104, 7)];
-    let bridged = segments(&frames, Wanted { min_gap: 5.0, min_length: 0.0 });
+    let bridged = segments(&frames, Wanted { min_gap: 5.0, ..Wanted::default() });
     assert_eq!(bridged, [(7, 0.0, 16.0, 3), (8, 16.0, 28.0, 3), (7, 100.0, 108.0, 2)]);
-    let long = segments(&frames, Wanted { min_gap: 5.0, min_length: 10.0 });
+    let long = segments(&frames, Wanted { min_gap: 5.0, min_length: 10.0, ..Wanted::default() });
     assert_eq!(long, [(7, 0.0, 16.0, 3), (8, 16.0, 28.0, 3)]);
-    let exactly = segments(&frames, Wanted { min_gap: 4.0, min_length: 0.0 });
+    let exactly = segments(&frames, Wanted { min_gap: 4.0, ..Wanted::default() });
     assert_eq!(exactly.len(), 5, "a gap of just that length stays a gap");
 }
 

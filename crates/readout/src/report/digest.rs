@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::series::Series;
 use crate::recording::segments::{Segment, Segments, Wanted};
-use crate::recording::{Missing, Quantiles, Recording, Seen, describe};
+use crate::recording::{Categories, Missing, Quantiles, Recording, Seen, describe};
 use crate::trace::{CameraState, Frame, Health, Record, Update};
 use crate::{Error, Result};
 
@@ -106,7 +106,9 @@ pub(super) struct Digest {
     pub(super) ended: Option<String>,
     pub(super) synced: bool,
     pub(super) seen_seconds: f64,
+    /// By their numbers in the view that was asked for.
     pub(super) categories: HashMap<u64, Category>,
+    pub(super) view: Categories,
     pub(super) stretches: Vec<Stretch>,
     /// When a category was created, in seconds and in frames before it.
     pub(super) creations: Vec<f64>,
@@ -129,10 +131,11 @@ pub(super) struct Digest {
 
 impl Digest {
     /// Reads the recording through.
-    pub(super) fn of(recording: &Recording) -> Result<Self> {
-        let mut digest = Self::default();
+    pub(super) fn of(recording: &Recording, view: Categories) -> Result<Self> {
+        let mut digest = Self { view, ..Self::default() };
         let interval = recording.interval.unwrap_or(f64::INFINITY);
-        let mut segments = Segments::new(Wanted::default(), recording.interval);
+        let wanted = Wanted { categories: view, ..Wanted::default() };
+        let mut segments = Segments::of(recording, wanted);
         let mut stretches = Vec::new();
         let missing = recording.read(|seen| {
             digest.add(&seen, interval);

@@ -6,11 +6,12 @@
 
 use std::io::Write;
 
-use crate::recording::{Missing, Recording};
+use crate::recording::{Categories, Missing, Recording};
 use crate::{Error, Result};
 
 mod chart;
 mod digest;
+mod joined;
 mod page;
 mod ribbon;
 mod series;
@@ -18,9 +19,10 @@ mod tables;
 mod thumbnails;
 mod words;
 
-/// Writes the report of a recording. Returns what its trace lacks.
-pub fn report(recording: &Recording, out: &mut dyn Write) -> Result<Missing> {
-    let digest = digest::Digest::of(recording)?;
+/// Writes the report of a recording, with the categories as they ended up or as they were given. Returns what its trace
+/// lacks.
+pub fn report(recording: &Recording, categories: Categories, out: &mut dyn Write) -> Result<Missing> {
+    let digest = digest::Digest::of(recording, categories)?;
     let page = page::page(recording, &digest);
     out.write_all(page.as_bytes()).and_then(|()| out.flush()).map_err(|error| Error::io("report", error))?;
     Ok(digest.missing)

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::chart::{self, Curve, Frame};
 use super::digest::{BARS, Digest};
+use super::joined;
 use super::ribbon::{self, LANES};
 use super::tables;
 use super::thumbnails::Thumbnails;
@@ -33,7 +34,10 @@ pub(super) fn page(recording: &Recording, digest: &Digest) -> String {
         missing(digest),
         section(
             "When what was seen",
-            "Each lane is a category, the most seen first; empty stretches had no frames.",
+            &format!(
+                "Each lane is a category, the most seen first; empty stretches had no frames.{}",
+                joined::note(recording, digest)
+            ),
             &ribbon::ribbon(digest)
         ),
         section("Categories", &card_note(digest), &cards(recording, digest)),
@@ -64,6 +68,9 @@ fn header(recording: &Recording, digest: &Digest) -> String {
     fact(&duration(digest.end), "in all");
     fact(&count(digest.frames), "frames");
     fact(&count(digest.categories.len() as u64), "categories seen");
+    if !recording.merges.is_empty() {
+        fact(&count(recording.merges.len() as u64), "joined into others");
+    }
     fact(&count(digest.updates), "steps of learning");
     fact(&percent(digest.seen_seconds / digest.end.max(1e-9)), "of the time seen");
     let latency = |part: f64| digest.latency_ms.quantile(part).map(|ms| format!("{ms:.0} ms"));
@@ -128,19 +135,25 @@ fn card_note(digest: &Digest) -> String {
 
 fn cards(recording: &Recording, digest: &Digest) -> String {
     let thumbnails = Thumbnails::of(recording);
+    let parts = recording.merges.by_survivor();
     let mut html = "<ol class=\"cards\">".to_owned();
     for (rank, (id, category)) in digest.favourites(CARDS).into_iter().enumerate() {
         let class = if rank < LANES { format!("c{rank}") } else { "other".to_owned() };
         let frames = category.frames.max(1) as f64;
-        let gone = if category.evicted { "<em>given up</em>" } else { "" };
+        let gone = match (recording.merges.ended(id), category.evicted) {
+            (into, _) if into != id => format!("<em>joined into category {into}</em>"),
+            (_, true) => "<em>given up</em>".to_owned(),
+            (_, false) => String::new(),
+        };
         let _ = write!(
             html,
-            "<li><h3><i class=\"{class}\"></i>{id}{gone}</h3>{}<div class=\"presence\">{}</div><dl>\
+            "<li><h3><i class=\"{class}\"></i>{id}{gone}</h3>{}<div class=\"presence\">{}</div>{}<dl>\
              <div><dt>time</dt><dd>{}</dd></div><div><dt>visits</dt><dd>{}</dd></div>\
              <div><dt>first seen</dt><dd>{}</dd></div><div><dt>last seen</dt><dd>{}</dd></div>\
              <div><dt>similarity</dt><dd>{:.2}</dd></div><div><dt>certainty</dt><dd>{}</dd></div></dl></li>",
             thumbnails.image(id),
             ribbon::presence(digest, id, &class),
+            joined::parts(parts.get(&id)),
             duration(category.seconds),
             count(category.visits),
             clock(category.first),

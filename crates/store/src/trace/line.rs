@@ -42,18 +42,25 @@ pub(super) fn decode_seq(line: &[u8]) -> Option<u64> {
     if is_sound(line) { serde_json::from_slice(line).ok().map(|Numbered { seq }| seq) } else { None }
 }
 
-/// Number, frame and category of a line that is a whole `frame` record, in a fraction of the time.
-pub(super) fn decode_frame(line: &[u8]) -> Option<(u64, u64, u64)> {
+/// Number, frame and category of a line that is a whole `frame` or `merge` record, in a fraction of the time. Of a merge the
+/// category is the younger one.
+pub(super) fn decode_numbers(line: &[u8]) -> Option<(u64, u64, u64)> {
     #[derive(serde::Deserialize)]
-    struct Frame<'a> {
+    struct Numbers<'a> {
         seq: u64,
         kind: &'a str,
         frame: u64,
-        category: u64,
+        category: Option<u64>,
+        from: Option<u64>,
     }
     // Most other records fail here for want of a field, before their checksum is computed.
-    let frame: Frame<'_> = serde_json::from_slice(line).ok()?;
-    (frame.kind == "frame" && is_sound(line)).then_some((frame.seq, frame.frame, frame.category))
+    let numbers: Numbers<'_> = serde_json::from_slice(line).ok()?;
+    let category = match numbers.kind {
+        "frame" => numbers.category?,
+        "merge" => numbers.from?,
+        _ => return None,
+    };
+    is_sound(line).then_some((numbers.seq, numbers.frame, category))
 }
 
 /// Whether a line ends with its checksum.

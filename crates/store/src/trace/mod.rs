@@ -1,6 +1,6 @@
 //! The trace: the append-only log of everything that a run saw fit to say, one JSON line a record.
 //!
-//! It is the product of a recording: which category, when, how sure, what was created and forgotten, and what
+//! It is the product of a recording: which category, when, how sure, what was created, joined and forgotten, and what
 //! happened to camera, disk and learner meanwhile. `docs/TRACE.md` lists every record and field for those who read
 //! it.
 //!
@@ -102,8 +102,8 @@ pub use numbers::numbers_after;
 pub use reader::{Cause, Gap, Reader, Summary};
 pub use record::{
     Calibration, Camera, CameraState, Checkpoint, Collapse, Disk, DropReason, Dropped, Entry, Forget,
-    Forgotten, Frame, Health, Losses, Pause, Record, Recovered, Resume, RunnerUp, SkipReason, Start, Stop,
-    StopReason, Stride, Temperature, Update, UpdateSkipped, WriteTrouble,
+    Forgotten, Frame, Health, Losses, Merge, Pause, Record, Recovered, Resume, RunnerUp, SkipReason, Start,
+    Stop, StopReason, Stride, Temperature, Update, UpdateSkipped, WriteTrouble,
 };
 pub use recovery::Recovery;
 pub use settings::{DiskSettings, TraceSettings};

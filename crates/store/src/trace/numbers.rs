@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::line::{Line, Lines, decode_frame, decode_seq};
+use super::line::{Line, Lines, decode_numbers, decode_seq};
 use super::segment::{self, Segment};
 use crate::Result;
 use crate::storage::Filesystem;
@@ -15,7 +15,7 @@ use crate::storage::Filesystem;
 pub fn numbers_after(fs: &dyn Filesystem, dir: &Path, seq: u64) -> Result<(u64, u64)> {
     let mut next = (0, 0);
     let mut look = |segment: &Segment| {
-        if let Err(error) = each_frame(fs, segment, |(its_seq, frame, category)| {
+        if let Err(error) = each_record(fs, segment, |(its_seq, frame, category)| {
             if its_seq > seq {
                 next.0 = next.0.max(frame.saturating_add(1));
                 next.1 = next.1.max(category.saturating_add(1));
@@ -36,7 +36,8 @@ pub fn numbers_after(fs: &dyn Filesystem, dir: &Path, seq: u64) -> Result<(u64, 
     Ok(next)
 }
 
-fn each_frame(
+/// Hands over number, frame and category of each record that has them.
+fn each_record(
     fs: &dyn Filesystem,
     segment: &Segment,
     mut visit: impl FnMut((u64, u64, u64)),
@@ -44,9 +45,9 @@ fn each_frame(
     let mut lines = Lines::new(fs.read(&segment.path)?);
     while let Some(line) = lines.next()? {
         if let Line::Ended(bytes) = line
-            && let Some(frame) = decode_frame(bytes)
+            && let Some(numbers) = decode_numbers(bytes)
         {
-            visit(frame);
+            visit(numbers);
         }
     }
     Ok(())
@@ -72,6 +73,7 @@ mod tests {
     use crate::storage::{Simulated, write_atomically};
     use crate::trace::log::Log;
     use crate::trace::tests::{at, frame};
+    use crate::trace::{Merge, Record, Stride};
 
     const DIR: &str = "/trace";
 
@@ -110,6 +112,19 @@ mod tests {
         }
         assert_eq!(numbers_after(&fs, Path::new(DIR), 95).unwrap().0, 100);
         assert_eq!(numbers_after(&fs, Path::new(DIR), 0).unwrap().0, 7778);
+    }
+
+    /// The frames that had it may have been dropped, and a number must not be given away twice.
+    #[test]
+    fn a_category_that_only_a_merge_names_has_been_given_away() {
+        let fs = disk();
+        let (mut log, _) = Log::open(Arc::new(fs.clone()), Path::new(DIR), 1000, at(0)).unwrap();
+        let merge = Merge { from: 17, into: 3, frame: 120, similarity: 0.9 };
+        log.append(at(100), Record::Merge(merge));
+        log.append(at(101), Record::Stride(Stride { from: 1000, to: 2000, reason: String::new() }));
+        log.sync().unwrap();
+        assert_eq!(numbers_after(&fs, Path::new(DIR), 100).unwrap(), (121, 18));
+        assert_eq!(numbers_after(&fs, Path::new(DIR), 0).unwrap(), (121, 18));
     }
 
     #[test]

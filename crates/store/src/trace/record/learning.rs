@@ -1,4 +1,4 @@
-//! What was seen and learned: frames, updates, and what went wrong with either.
+//! What was seen and learned: frames, merges of categories, updates, and what went wrong with them.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::number;
 pub struct Frame {
     /// The sampled frame's number, from 0 over all restarts.
     pub frame: u64,
-    /// Its category: a number that is never given to another.
+    /// Its category at that moment: a number that is never given to another. A [`Merge`] may join it into an older one later.
     pub category: u64,
     /// Whether this frame founded the category.
     pub created: bool,
@@ -56,6 +56,28 @@ pub struct RunnerUp {
     /// Its cosine.
     #[serde(with = "number")]
     pub similarity: f32,
+}
+
+/// `merge`: two categories turned out to be one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Merge {
+    /// The younger one, which has the greater number. No frame gets it from now on.
+    pub from: u64,
+    /// The older one, which goes on for both.
+    pub into: u64,
+    /// The last frame that was sampled before it.
+    pub frame: u64,
+    /// The cosine of the two prototypes.
+    #[serde(with = "number")]
+    pub similarity: f32,
+}
+
+impl Merge {
+    /// Whether the younger one is joined into the older one, as every merge is written. Readers pass over others, and so
+    /// never follow a circle: from merge to merge the numbers fall.
+    pub fn is_sound(&self) -> bool {
+        self.from > self.into
+    }
 }
 
 /// `update`: one step of learning.

@@ -13,7 +13,7 @@ mod missing;
 mod recording;
 
 pub use learning::{
-    Calibration, Collapse, Frame, Losses, RunnerUp, SkipReason, Stride, Update, UpdateSkipped,
+    Calibration, Collapse, Frame, Losses, Merge, RunnerUp, SkipReason, Stride, Update, UpdateSkipped,
 };
 pub use machine::{Disk, Health, Temperature, WriteTrouble};
 pub use missing::{DropReason, Dropped, Forget, Forgotten, Recovered};
@@ -38,6 +38,8 @@ pub struct Entry {
 pub enum Record {
     /// A sampled frame got its category.
     Frame(Frame),
+    /// Two categories turned out to be one.
+    Merge(Merge),
     /// The encoder learned from a window.
     Update(Update),
     /// An update was thrown away, and the learner left as it was.
@@ -99,6 +101,7 @@ impl Record {
             Self::Forgotten(_) | Self::Dropped(_) | Self::Recovered(_) | Self::WriteTrouble(_) => true,
             Self::Disk(_) | Self::Calibration(_) => true,
             Self::Frame(_)
+            | Self::Merge(_)
             | Self::Update(_)
             | Self::UpdateSkipped(_)
             | Self::Collapse(_)

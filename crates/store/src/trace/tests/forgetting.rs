@@ -1,6 +1,6 @@
 //! Forgetting: gone is gone, the rest stays, and a crash at any step ends in "done".
 
-use super::super::record::{Pause, Start};
+use super::super::record::{Merge, Pause, Start};
 use super::super::{Cause, Gap, VERSION};
 use super::*;
 use crate::storage::{Fault, Filesystem};
@@ -91,6 +91,27 @@ fn the_last_minutes_go_and_the_rest_stays() {
     let (mut log, recovery) = open(&fs).unwrap();
     assert_eq!((recovery.cut_bytes, recovery.pending_forget), (0, None));
     assert_eq!(log.begin_forget(at(100_000), TEN_MINUTES, None).unwrap(), None, "nothing is that young");
+}
+
+/// What was joined tells what was seen, as frames do.
+#[test]
+fn merges_of_that_time_go_and_earlier_ones_stay() {
+    let fs = Simulated::default();
+    let (mut log, _) = open(&fs).unwrap();
+    let merge = |n: u64| Record::Merge(Merge { from: n, into: 0, frame: 2 * n, similarity: 0.9 });
+    for n in 1..=40 {
+        log.append(at(30 * n), merge(n));
+    }
+    log.sync().unwrap();
+    log.begin_forget(at(30 * 41), TEN_MINUTES, None).unwrap().unwrap();
+    assert_eq!(log.finish_forget(at(30 * 41)).unwrap(), 19, "those of the last 600 s");
+    let merges = |entry: &Entry| match &entry.record {
+        Record::Merge(merge) => Some(merge.from),
+        _ => None,
+    };
+    let (entries, summary) = read(&fs);
+    assert_eq!(entries.iter().filter_map(merges).collect::<Vec<_>>(), (1..=21).collect::<Vec<_>>());
+    assert!(summary.is_whole(), "{summary:?}");
 }
 
 #[test]

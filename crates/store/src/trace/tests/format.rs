@@ -13,6 +13,7 @@ fn every_kind() -> Vec<Record> {
     let Record::Frame(some) = frame(3) else { panic!("another kind") };
     vec![
         Record::Frame(Frame { camera_sequence: Some(9), latency_ms: Some(7.5), truth: Some(4), ..some }),
+        Record::Merge(Merge { from: 17, into: 3, frame: 12, similarity: 0.9375 }),
         Record::Update(Update {
             update: 1,
             frame: 74,
@@ -140,6 +141,17 @@ fn a_line_is_what_the_documentation_shows() {
                     \"wall\":\"2027-01-15T08:00:05Z\",\"synced\":true,\"kind\":\"pause\",\"by\":\"socket\"";
     // The checksum was computed with Python's zlib.crc32.
     assert_eq!(String::from_utf8(line).unwrap(), format!("{expected},\"crc\":\"d1fff8e0\"}}"));
+}
+
+/// Readers in other languages go by these names.
+#[test]
+fn a_merge_is_written_by_its_documented_names() {
+    let line = line_of(Record::Merge(Merge { from: 17, into: 3, frame: 12, similarity: 0.9375 }));
+    let expected = "{\"seq\":17,\"boot\":\"07070707-0707-0707-0707-070707070707\",\"mono_ns\":5000000000,\
+                    \"wall\":\"2027-01-15T08:00:05Z\",\"synced\":true,\"kind\":\"merge\",\"from\":17,\"into\":3,\
+                    \"frame\":12,\"similarity\":0.9375";
+    // The checksum was computed with Python's zlib.crc32.
+    assert_eq!(String::from_utf8(line).unwrap(), format!("{expected},\"crc\":\"4fcc8dbc\"}}"));
 }
 
 #[test]
