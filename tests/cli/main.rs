@@ -16,6 +16,8 @@ mod faults;
 mod inspect_encoder;
 mod inspect_window;
 mod model;
+mod model_fetch;
+mod model_fetch_faults;
 mod old_recording;
 mod pictures;
 mod privacy;
