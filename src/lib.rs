@@ -18,6 +18,7 @@
 pub mod dashboard;
 pub mod device;
 pub mod doctor;
+pub mod model_fetch;
 pub mod run;
 
 pub use oupn_base::{Error, Result, random};

@@ -11,6 +11,7 @@ use clap::Args;
 use oupn_base::words::counted;
 use oupn_edge::config::Settings;
 use oupn_edge::doctor::{Check, Machine, Verdict, bundle, examine};
+use oupn_edge::model_fetch::folder;
 use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
@@ -24,6 +25,9 @@ pub(super) struct DoctorArgs {
     /// The data folder of a recording, made or to be made
     #[arg(long, value_name = "DIR", default_value = ".")]
     data: PathBuf,
+    /// The weights that a recording is to start from: a file, or the name of a fetched model
+    #[arg(long, value_name = "FILE|NAME", value_parser = super::named_model::model_file())]
+    model: Option<PathBuf>,
     /// The settings file that the bundle is to hold
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -31,7 +35,12 @@ pub(super) struct DoctorArgs {
 
 pub(super) fn run(args: &DoctorArgs) -> Result<()> {
     let settings = Settings::load(None, args.config.as_deref())?;
-    let checks = examine(&Machine { root: Path::new("/").to_path_buf(), data: args.data.clone() });
+    let checks = examine(&Machine {
+        root: Path::new("/").to_path_buf(),
+        data: args.data.clone(),
+        model: args.model.clone(),
+        models: folder::folder().ok(),
+    });
     if let Some(path) = &args.bundle {
         bundle::write(path, &checks, &settings, &args.data)?;
         log::info!("the bundle for a bug report is {}", path.display());

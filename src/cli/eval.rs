@@ -66,8 +66,15 @@ pub(super) struct EvalArgs {
 /// Which encoder, and the memory's settings.
 #[derive(Debug, Args)]
 pub(super) struct ModelArgs {
-    /// Weights with their model card, and 1/τ, β, γ if they were learned; with --encoder, the weights of that one
-    #[arg(long, alias = "weights", value_name = "FILE", required_unless_present = "untrained")]
+    /// Weights with their model card, and 1/τ, β, γ if they were learned: a file, or the name of a fetched model; with --encoder,
+    /// the weights of that one
+    #[arg(
+        long,
+        alias = "weights",
+        value_name = "FILE|NAME",
+        value_parser = super::named_model::model_file(),
+        required_unless_present = "untrained"
+    )]
     pub(super) model: Option<PathBuf>,
     /// Random weights instead, of the network in the settings: what nothing learned is worth
     #[arg(long, conflicts_with_all = ["model", "encoder"])]

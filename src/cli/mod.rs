@@ -28,6 +28,7 @@ mod inspect_encoder;
 mod inspect_window;
 mod logging;
 mod model;
+mod named_model;
 mod plain;
 #[cfg(feature = "lab")]
 mod plot;
@@ -95,7 +96,7 @@ enum Command {
     /// Draw a run's learning curve, or a map of an episode's embeddings, as SVG
     #[command(subcommand)]
     Plot(plot::Plot),
-    /// Import weights from other programs, or say what a weight file holds
+    /// Fetch published weights, import those of other programs, or say what a weight file holds
     #[command(subcommand)]
     Model(model::Model),
     /// Show settings with their meaning, or check a file of them

@@ -34,6 +34,19 @@ impl Bar {
     /// So many more steps are done.
     pub(super) fn advance(&self, steps: u64) {
         self.bar.inc(steps);
+        self.show();
+    }
+
+    /// So many steps are done, of so many if that is known better than before.
+    pub(super) fn is_at(&self, done: u64, total: Option<u64>) {
+        if let Some(total) = total {
+            self.bar.set_length(total);
+        }
+        self.bar.set_position(done);
+        self.show();
+    }
+
+    fn show(&self) {
         if self.start.elapsed() > SHOWN_AFTER && !self.shown.swap(true, Ordering::Relaxed) {
             // On anything but a terminal this draws nothing.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -39,8 +39,8 @@ pub(super) struct TrainArgs {
     /// Settings file over the stream's preset
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Weights to start from [default: random ones]
-    #[arg(long = "model", alias = "weights", value_name = "FILE")]
+    /// Weights to start from: a file, or the name of a fetched model [default: random ones]
+    #[arg(long = "model", alias = "weights", value_name = "FILE|NAME", value_parser = super::named_model::model_file())]
     weights: Option<PathBuf>,
     /// Set β by the first window, so that a fifth of its frames create a category
     #[arg(long)]

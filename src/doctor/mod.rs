@@ -12,6 +12,7 @@ pub mod bundle;
 mod camera;
 mod machine;
 mod speed;
+mod weights;
 
 /// How a matter stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -59,6 +60,10 @@ pub struct Machine {
     pub root: PathBuf,
     /// Where a recording would be written.
     pub data: PathBuf,
+    /// The weights that a recording would start from, if it was said.
+    pub model: Option<PathBuf>,
+    /// The folder of fetched models, if this user has one.
+    pub models: Option<PathBuf>,
 }
 
 /// All checks, in the order of the day: what sees, what computes, where it goes.
@@ -66,6 +71,7 @@ pub fn examine(machine: &Machine) -> Vec<Check> {
     let mut checks = camera::checks(&crate::camera::v4l2::list());
     checks.push(speed::compute());
     checks.extend(speed::timings());
+    checks.push(weights::check(machine.model.as_deref(), machine.models.as_deref()));
     checks.extend(machine::checks(machine));
     checks
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::{Machine, Verdict, camera, machine};
 
 fn machine(root: &Path, data: &Path) -> Vec<super::Check> {
-    machine::checks(&Machine { root: root.to_path_buf(), data: data.to_path_buf() })
+    let (root, data) = (root.to_path_buf(), data.to_path_buf());
+    machine::checks(&Machine { root, data, model: None, models: None })
 }
 
 fn fixture(name: &str) -> std::path::PathBuf {

@@ -21,6 +21,7 @@ fn every_matter_is_looked_at_and_packed_without_pixels() {
         "compute",
         "one frame",
         "one window",
+        "weights",
         "memory",
         "data folder",
         "disk",

@@ -17,6 +17,8 @@ mod inspect_encoder;
 mod inspect_window;
 mod merges;
 mod model;
+mod model_fetch;
+mod model_fetch_faults;
 mod old_recording;
 mod pictures;
 mod privacy;

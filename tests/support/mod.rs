@@ -13,6 +13,7 @@ pub(crate) mod plain_window;
 pub(crate) mod program;
 pub(crate) mod recording;
 pub(crate) mod small_omniglot;
+pub(crate) mod web_server;
 
 /// Says that this machine lacks what a test needs. It goes past the capture of the test's output: a test that looked
 /// at nothing must not look like one that passed.

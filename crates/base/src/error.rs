@@ -25,6 +25,9 @@ pub enum Error {
     /// The device that computes (GPU, driver, library) failed. Exit code 1.
     #[error("{0}")]
     Device(String),
+    /// Another machine could not be reached, or did not send what it should have. Exit code 1.
+    #[error("{0}")]
+    Network(String),
     /// The work is done with what was there, and something was not: a damaged trace was read. Exit code 3.
     #[error("{0}")]
     Incomplete(String),
@@ -60,7 +63,7 @@ impl Error {
             Self::Input(_) => 2,
             // A file that is not there is a slip of the command line, not a failure of the system.
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 2,
-            Self::Io { .. } | Self::Device(_) => 1,
+            Self::Io { .. } | Self::Device(_) | Self::Network(_) => 1,
             Self::Incomplete(_) => 3,
         }
     }

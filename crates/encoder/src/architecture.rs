@@ -139,7 +139,7 @@ impl Architecture {
 }
 
 /// Repeated inverted residuals: expansion, channels at width 1, repeats, stride of the first.
-const MOBILENET_V2: [(usize, f64, usize, usize); 7] = [
+pub(super) const MOBILENET_V2: [(usize, f64, usize, usize); 7] = [
     (1, 16.0, 1, 1),
     (6, 24.0, 2, 2),
     (6, 32.0, 3, 2),

@@ -25,6 +25,9 @@ pub struct ModelCard {
     pub source: String,
     /// Their licence, as an SPDX expression.
     pub licence: String,
+    /// SHA-256 of the published file that the weights were read from, where it was downloaded by `model fetch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
     /// Names of the files that this card belongs to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
@@ -76,13 +79,16 @@ impl InputScaling {
 pub const OF_THE_DATA: &str = "LicenseRef-of-the-data";
 
 /// The cards that come with the program.
-const KNOWN: [&str; 6] = [
+const KNOWN: [&str; 9] = [
     include_str!("../../../models/conv4_omniglot.toml"),
     include_str!("../../../models/conv4_64_omniglot.toml"),
     include_str!("../../../models/mobilenet_v2_1.0_imagenet.toml"),
     include_str!("../../../models/mobilenet_v2_0.35_imagenet.toml"),
     include_str!("../../../models/mobilenet_v2_torchvision_v1.toml"),
     include_str!("../../../models/mobilenet_v2_torchvision_v2.toml"),
+    include_str!("../../../models/mobilenetv2_050.lamb_in1k.toml"),
+    include_str!("../../../models/mobilenetv2_100.ra_in1k.toml"),
+    include_str!("../../../models/mobilenetv2_140.ra_in1k.toml"),
 ];
 
 impl ModelCard {
@@ -134,6 +140,7 @@ impl ModelCard {
             about: format!("{}; then learned without labels {on}", self.about),
             source: format!("oupn-edge {}, from: {}", env!("CARGO_PKG_VERSION"), self.source),
             licence,
+            sha256: None,
             files: Vec::new(),
             ..self
         }
@@ -148,7 +155,7 @@ impl ModelCard {
 
     /// What the card says, for people.
     pub fn describe(&self) -> String {
-        let mut text = String::new();
+        let (mut text, none) = (String::new(), String::new());
         let scaling = format!(
             "(value − {:?}) / {:?} for values 0…1, trained at {}×{}",
             self.input.mean, self.input.deviation, self.input.size, self.input.size
@@ -162,7 +169,11 @@ impl ModelCard {
             ("input", &scaling),
             ("source", &self.source),
             ("licence", &self.licence),
+            ("sha256", self.sha256.as_ref().unwrap_or(&none)),
         ] {
+            if value.is_empty() {
+                continue;
+            }
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{name:<11} {value}");
         }

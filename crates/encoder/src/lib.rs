@@ -23,6 +23,7 @@ mod pth;
 pub mod scaled;
 pub mod stepwise;
 pub mod tensors;
+mod timm;
 pub mod weights;
 
 pub use architecture::Architecture;

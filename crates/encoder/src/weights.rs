@@ -1,7 +1,8 @@
 //! Weights in files: read, checked name by name against the network they are for, and written.
 //!
 //! A weight file is a safetensors file with PyTorch's parameter names and, in its metadata, the [card](super::card) of the
-//! model. Files without a card get one from beside them, or from those that come with the program, by their name.
+//! model. Files without a card get one from beside them, or from those that come with the program, by their name. Those of
+//! timm get torchvision's names on reading.
 //! Classifiers, counters of batches and what a checkpoint holds beside the encoder are left out on reading.
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +11,7 @@ use std::path::Path;
 
 use super::card::ModelCard;
 use super::parameters::{FlatTensors, TensorSpec};
-use super::{Parameters, Statistics, pth};
+use super::{Parameters, Statistics, pth, timm};
 use crate::tensors::{Tensor, TensorFile};
 use crate::{Error, Result};
 
@@ -40,17 +41,21 @@ impl Weights {
     /// Reads a file with the card `choice` instead: a name known to the program, or a card's file.
     pub fn read_with_card(path: &Path, choice: Option<&str>) -> Result<Self> {
         let (tensors, embedded) = read_tensors(path).map_err(|error| {
-            error.expecting("a file of weights (.safetensors or .pth); models/README.md names some")
+            error.expecting(
+                "a file of weights (.safetensors or .pth), or the name of a model that `oupn-edge model fetch` has downloaded \
+                 (`oupn-edge model list` shows them)",
+            )
         })?;
         let card = match choice {
             Some(choice) => chosen_card(choice)?,
             None => own_card(path, embedded.as_deref())?,
         };
-        Self::check(card, &tensors).map_err(|error| Error::input(format!("{}: {error}", path.display())))
+        let fitted = timm::renamed(tensors).and_then(|tensors| Self::check(card, &tensors));
+        fitted.map_err(|error| Error::input(format!("{}: {error}", path.display())))
     }
 
     /// Takes the tensors that the card's network has, and refuses what does not fit.
-    fn check(card: ModelCard, tensors: &BTreeMap<String, Tensor>) -> Result<Self> {
+    pub(super) fn check(card: ModelCard, tensors: &BTreeMap<String, Tensor>) -> Result<Self> {
         let plan = card.plan(card.input.size, card.input.size, 0.1)?;
         let mut parameters = plan.zero_parameters();
         let mut statistics = plan.fresh_statistics();

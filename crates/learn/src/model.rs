@@ -48,6 +48,7 @@ impl Model {
             about: format!("{encoder} from random weights"),
             source: format!("seed {seed}"),
             licence: OF_THE_DATA.into(),
+            sha256: None,
             files: Vec::new(),
             padding: settings.padding,
             #[allow(clippy::cast_possible_truncation)]

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::super::choice::choice;
 use crate::cli::bytes::parse_bytes;
 use crate::cli::duration::parse_duration;
+use crate::cli::named_model::model_file;
 use crate::cli::threads::parse_threads;
 use oupn_edge::camera;
 use oupn_edge::config::Preset;
@@ -77,8 +78,8 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), help_heading = END)]
     pub(super) frames: Option<u64>,
 
-    /// Weights to start from, instead of random ones
-    #[arg(long, alias = "weights", value_name = "FILE", help_heading = LEARNING)]
+    /// Weights to start from, instead of random ones: a file, or the name of a model that `oupn-edge model fetch` has downloaded
+    #[arg(long, alias = "weights", value_name = "FILE|NAME", value_parser = model_file(), help_heading = LEARNING)]
     pub(super) model: Option<PathBuf>,
     /// The paper's settings for one of its datasets
     #[arg(long, value_parser = parse_preset, help_heading = LEARNING)]
