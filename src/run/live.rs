@@ -1,6 +1,6 @@
 //! The live path: from a picture to its category, at once.
 //!
-//! Everything it needs is allocated once; a frame costs one copy of its pixels, which learning and watchers share
+//! Everything it needs is allocated once; a frame costs one copy of its pixels and one of its direction, which learning and watchers share
 //! (watchers take a second one where the encoder does not read plain colours). It knows nothing of
 //! threads, files or time.
 
@@ -242,9 +242,14 @@ impl LivePath {
         beta_of(similarity, &self.control, &self.rules)
     }
 
-    /// The memory as it would be, had it seen the first frames as it sees them now; if all of them are still here.
+    /// Makes the memory what it would be, had it seen the first frames as it sees them now; if all that it has seen is still here.
     fn see_first_frames_again(&mut self) -> Result<()> {
         let Some(frames) = self.kept.first_frames() else { return Ok(()) };
+        // After a restart, or a forget, the memory knows more than what was kept since.
+        let seen = self.memory.ages().iter().max().copied().unwrap_or(0);
+        if seen > frames.len() as u64 {
+            return Ok(());
+        }
         let frames: Vec<KeptFrame> = frames.into_iter().cloned().collect();
         let (memory, given) = cold_start::replayed(&self.memory, &frames, &self.control, &self.rules)?;
         self.memory = memory;

@@ -1,14 +1,19 @@
 //! The steps of opening a run, each on its own.
 
+use std::collections::HashMap;
+
 use super::{plan, small_settings};
-use crate::camera::Camera;
+use crate::camera::{Camera, Frame};
+use crate::config::Settings;
+use crate::learner::Published;
+use crate::run::Session;
 use crate::run::checkpoint::{LiveHeader, NumbersUsed};
 use crate::run::feed::Feed;
+use crate::run::live::{Fresh, LivePath, Threshold};
 use crate::run::plan::RunPlan;
 use crate::run::resume::{Before, Position};
 use crate::run::session::Core;
 use crate::run::start::Start;
-use crate::run::{Session, live::LivePath};
 use crate::storage::{CheckpointStore, OsFilesystem};
 use crate::trace::Place;
 
@@ -112,4 +117,47 @@ fn what_was_forgotten_is_not_seen_again() {
     let position = Position::restore(&plan, before, &mut feed, &mut live).unwrap();
     assert_eq!((position.next_frame, feed.next_sequence(), live.memory.next_id()), (9, 90, 6));
     assert_eq!(position.windows.kept().samples.len(), 0, "the pictures of before are not learned from");
+}
+
+/// A live path shown these samples of the built-in world.
+fn shown(live: &mut LivePath, feed: &mut Feed, numbers: std::ops::Range<u64>) {
+    let mut picture = Frame::default();
+    for number in numbers {
+        assert!(feed.playback().unwrap().read_again(10 * number, &mut picture).unwrap());
+        let pixels = live.prepare(&picture).unwrap();
+        live.recognise(number, 10 * number, &pixels).unwrap();
+    }
+}
+
+#[test]
+fn a_memory_that_has_lost_its_pictures_keeps_its_categories() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), Settings { live_slots: 64, ..small_settings() });
+    let mut before = Before::default();
+    let (mut feed, mut live) = opened(&plan, &mut before);
+    assert!(live.cold);
+    shown(&mut live, &mut feed, 0..30);
+    // As after a restart with a camera: the threshold is measured again from what comes now, the memory is not made anew from it.
+    live.kept.forget();
+    shown(&mut live, &mut feed, 30..100);
+    assert_eq!(live.memory.ages().iter().max(), Some(&100), "the first category is still the first");
+    assert!(live.threshold.is_some_and(|threshold| threshold.settled));
+}
+
+#[test]
+fn weights_that_changed_nothing_change_no_category() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), small_settings());
+    let mut before = Before::default();
+    let (mut feed, mut live) = opened(&plan, &mut before);
+    shown(&mut live, &mut feed, 0..60);
+    let (prototypes, threshold) = (live.memory.prototypes().clone(), live.threshold);
+    let published =
+        Published { folded: Start::new(&plan).unwrap().model.fold().unwrap(), control: live.control };
+    live.take_up(Fresh { published, directions: HashMap::new() }).unwrap();
+    let differ =
+        prototypes.vectors().iter().zip(live.memory.prototypes().vectors()).map(|(a, b)| (a - b).abs());
+    assert!(differ.fold(0.0, f32::max) < 1e-5);
+    let similarity = |threshold: Option<Threshold>| threshold.unwrap().similarity;
+    assert!((similarity(threshold) - similarity(live.threshold)).abs() < 0.05);
 }
