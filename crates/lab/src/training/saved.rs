@@ -40,7 +40,8 @@ impl Training<'_> {
         let (mut named, mut header) = (BTreeMap::new(), HashMap::new());
         self.trainer.save(&mut named, &mut header);
         named.retain(|name, _| {
-            !name.starts_with("adam.") && !saved::CARRIED.iter().any(|prefix| name.starts_with(prefix))
+            let learners = ["adam.", saved::ANCHOR].into_iter().chain(saved::CARRIED);
+            !learners.into_iter().any(|prefix| name.starts_with(prefix))
         });
         header.retain(|name, _| !name.starts_with("adam."));
         header.insert(CARD.to_owned(), self.model().card.to_toml()?);

@@ -90,6 +90,8 @@ impl Preset {
             steps: 30_000,
             cosine_from: 0,
             rate_drops: vec![20_000],
+            anchor_pull: 0.0,
+            anchor_rate: 0.0,
             seed: 0,
         };
         // What the three streams of episodes have in common.

@@ -158,6 +158,12 @@ settings! {
     /// Updates after which the staircase falls.
     rate_drops: Vec<u64>, Rising(1, 1_000_000_000);
 
+    /// How far each update pulls the encoder's weights back to an anchor: 0 not at all, 0.02 by 2 % of the way. At a constant rate
+    /// it keeps what the start knew.
+    anchor_pull: f64, Real(Included(0.0), Included(1.0));
+    /// How far each update moves the anchor towards the weights; with 0 it stays at those of the start.
+    anchor_rate: f64, Real(Included(0.0), Included(1.0));
+
     /// Start of every random sequence: initial weights, views, sampled decisions.
     seed: u64, Whole(0, i64::MAX);
 }
