@@ -11,6 +11,7 @@ use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
 use crate::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant};
 use crate::views::{Augmentation, Pairing, Reduction};
+use crate::windows::LongRules;
 use crate::{Error, Result};
 
 /// The most that a window's images may take: what a Jetson with 8 GB has to spare.
@@ -164,6 +165,17 @@ settings! {
     /// How far each update moves the anchor towards the weights; with 0 it stays at those of the start.
     anchor_rate: f64, Real(Included(0.0), Included(1.0));
 
+    /// MiB of RAM for the long memory of frames, where second views come from it.
+    long_memory: usize, Whole(1, 65_536);
+    /// Frames of different segments of the stream show the same thing above this cosine, if they are among each other's nearest.
+    group_similarity: f64, Real(Included(0.0), Excluded(1.0));
+    /// Windows after which the long memory is embedded and grouped again.
+    group_every: u64, Whole(1, 1_000_000_000);
+    /// Share of a window's frames whose second view is another frame of their group; the others have the next frame.
+    group_share: f64, Real(Included(0.0), Included(1.0));
+    /// Share of the updates that learn from a window of the long memory instead of the stream's.
+    replay_share: f64, Real(Included(0.0), Excluded(1.0));
+
     /// Start of every random sequence: initial weights, views, sampled decisions.
     seed: u64, Whole(0, i64::MAX);
 }
@@ -226,6 +238,13 @@ impl Settings {
             beta: self.beta_learning_rate,
             gamma: self.gamma_learning_rate,
         }
+    }
+
+    /// What a long memory of frames goes by.
+    pub fn long_rules(&self) -> LongRules {
+        #[allow(clippy::cast_possible_truncation)]
+        let alike = self.group_similarity as f32;
+        LongRules { budget: self.long_memory << 20, alike, seed: self.seed }
     }
 
     /// Refuses values that are valid each by itself but not together.

@@ -234,6 +234,18 @@ impl Trainer {
         update
     }
 
+    /// As [`learn`](Self::learn), from a window that is not the stream's next one: the objective begins it with nothing, and goes
+    /// on afterwards as if it had not been.
+    ///
+    /// # Errors
+    /// As [`learn`](Self::learn).
+    pub fn learn_apart(&mut self, window: &WindowOfFrames<'_>) -> Result<Update> {
+        self.objective.put_aside();
+        let update = self.learn(window);
+        self.objective.take_up();
+        update
+    }
+
     /// One update from `frames` frames: `images` holds view 1 of all of them, scaled as the weights want them, then view 2, then
     /// the other second views if the settings ask for more. What the objective carries on moves by the first `stride` frames, so
     /// that the next window may begin there.
