@@ -21,8 +21,9 @@ use oupn_edge::eval::embed::{Encoder, embed_episodes};
 use oupn_edge::eval::episodes::{Scores, Setting, Sweep, score};
 use oupn_edge::model::Model;
 use oupn_edge::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
-use oupn_edge::streams::{Digits, LabelledSet, Split, StreamKind};
+use oupn_edge::streams::{Digits, LabelledSet, SecondView, Split, StreamKind};
 use oupn_edge::training::{Log, Step, Training};
+use oupn_edge::views::Pairing;
 use oupn_edge::{Error, Result};
 
 #[derive(Debug, Args)]
@@ -69,6 +70,11 @@ pub(super) struct TrainArgs {
     /// The only digit among them [default: all ten]
     #[arg(long, value_name = "DIGIT", value_parser = clap::value_parser!(u8).range(0..=9))]
     digit: Option<u8>,
+    /// What the second view of a frame shows, on the streams objects-video and objects-days: next (the next frame), groups (frames
+    /// of the same thing that a long memory finds without labels), or by label another picture of the object within some
+    /// degrees, as label:40, label:90, label:any: what perfect second views would give
+    #[arg(long, value_name = "VIEW", default_value_t = SecondView::Next)]
+    second_view: SecondView,
     /// Threads; 0 takes as many as the machine has
     #[arg(long, default_value_t = 0, value_parser = super::threads::parse_threads)]
     threads: usize,
@@ -87,6 +93,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     settings.steps = total.max(1);
     let split = args.split.unwrap_or(args.stream.choosing_split());
     settings.validate()?;
+    check_second_view(args, &settings)?;
     std::fs::create_dir_all(&args.out).map_err(|error| Error::io(&args.out, error))?;
     // Before anything in it is touched: another run may be writing there.
     let _lock = FolderLock::acquire(&args.out)?;
@@ -95,7 +102,7 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let model = beginning(args, start, &settings)?;
     let shape = model.plan.image;
     let digits = Digits { share: args.digits, only: args.digit };
-    let stream = args.stream.learning(args.data.as_deref(), &settings, shape, digits)?;
+    let stream = args.stream.learning(args.data.as_deref(), &settings, shape, digits, args.second_view)?;
     if stream.frames() > settings.window {
         return Err(Error::input(format!(
             "window = {} is shorter than this stream's windows of {} frames",
@@ -111,6 +118,9 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let plan = Arc::clone(&model.plan);
     let encoder = args.device.open()?.training_encoder(plan, TrainingOptions::default(), args.threads)?;
     let mut training = Training::new(settings, model, encoder, &*stream, stream_name(args))?;
+    if args.second_view == SecondView::Groups {
+        training.recall();
+    }
     if let Some((checkpoint, bytes)) = store.load_newest()? {
         training.resume(&checkpoint.path, &bytes)?;
         super::print(&format!("going on after window {}\n", training.windows()))?;
@@ -176,8 +186,31 @@ fn stream_name(args: &TrainArgs) -> String {
         (StreamKind::Imbalance, Some(digit)) => {
             format!("{} with a share of {} of the digit {digit}", args.stream, args.digits)
         }
+        _ if args.second_view != SecondView::Next => {
+            format!("{} with second views {}", args.stream, args.second_view)
+        }
         _ => args.stream.to_string(),
     }
+}
+
+/// Refuses a choice of second views where nothing would look at it.
+fn check_second_view(args: &TrainArgs, settings: &Settings) -> Result<()> {
+    let view = args.second_view;
+    if view == SecondView::Next {
+        return Ok(());
+    }
+    if !args.stream.has_time() {
+        return Err(Error::input(format!(
+            "--second-view {view} needs frames that follow each other: take --stream objects-video or objects-days"
+        )));
+    }
+    if settings.views != Pairing::NextFrame {
+        return Err(Error::input(format!(
+            "--second-view {view} needs views = \"next_frame\", which compares a frame with another one: set it with --config, \
+             or start from weights with --model"
+        )));
+    }
+    Ok(())
 }
 
 /// Random weights, or those of a file with its own padding, epsilon, scaling and, if they were learned, 1/τ, β, γ.
@@ -207,7 +240,7 @@ fn beginning(args: &TrainArgs, start: Option<Weights>, settings: &Settings) -> R
 
 fn evaluate(training: &Training<'_>, labelled: &LabelledSet) -> Result<Scores> {
     let (model, settings) = (training.model(), training.settings());
-    let encoder = Encoder { folded: model.fold()?, scaling: model.card.input.clone() };
+    let encoder = Encoder::of(model)?;
     let embedded = embed_episodes(&encoder, &labelled.set, &labelled.episodes)?;
     let setting = Setting {
         dimension: model.plan.features,

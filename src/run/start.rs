@@ -65,6 +65,7 @@ pub(super) fn fresh(plan: &RunPlan) -> Result<LearnerState> {
     Ok(LearnerState {
         control,
         adam: Adam::new(parameters.values.len()),
+        anchor: None,
         carried: Oupn::new(&plan.settings, network.features)?.carried(),
         parameters,
         statistics,

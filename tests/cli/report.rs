@@ -65,7 +65,12 @@ fn the_report_is_one_file_with_everything_in_it() {
     assert_eq!(count(&page, "<div class=\"presence\">"), 24);
     let shown = count(&page, "src=\"data:image/png;base64,iVBORw0KGgo=\"");
     assert!((1..24).contains(&shown) && shown == count(&page, "<img"), "{shown} pictures");
-    for event in ["paused by page", "camera lost: the device is gone", "too hot: tj-thermal", "β set from"] {
+    for event in [
+        "paused by page",
+        "camera lost: the device is gone",
+        "too hot: tj-thermal",
+        "belongs to a category from a similarity of 0.75 on",
+    ] {
         assert!(page.contains(event), "{event}");
     }
     for gap in ["<td>paused</td>", "<td>camera lost</td>", "<td>not running</td>"] {

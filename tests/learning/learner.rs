@@ -85,6 +85,40 @@ fn a_restored_state_goes_on_bit_for_bit() {
     }
 }
 
+/// One update with a pull is the same update without it, moved back by that part of the way; the anchor is in the state, so a
+/// learner that goes on from it has it too.
+#[test]
+fn weights_are_pulled_back_after_adam() {
+    let free = settings(false);
+    let pulled = Settings { anchor_pull: 0.25, anchor_rate: 0.1, ..free.clone() };
+    let start = trainer(&free).state().parameters.values;
+    let after = |settings: &Settings| {
+        let mut trainer = trainer(settings);
+        run(&mut trainer, 0..1);
+        trainer.state()
+    };
+    let (free, once) = (after(&free), after(&pulled));
+    assert_eq!(free.anchor, None);
+    assert_eq!(once.adam, free.adam);
+    let anchor = once.anchor.clone().unwrap();
+    let mut moved = 0;
+    for (at, start) in start.iter().enumerate() {
+        let expected = free.parameters.values[at] + 0.25 * (start - free.parameters.values[at]);
+        let found = once.parameters.values[at];
+        assert!((found - expected).abs() <= f32::EPSILON * expected.abs(), "{found} {expected}");
+        assert!((anchor[at] - (start + 0.1 * (found - start))).abs() <= f32::EPSILON * start.abs().max(1e-3));
+        moved += usize::from(found != *start);
+    }
+    assert!(moved > start.len() / 2, "the test shows something");
+
+    let (mut whole, mut resumed) = (trainer(&pulled), trainer(&pulled));
+    run(&mut whole, 0..3);
+    resumed.restore(whole.state()).unwrap();
+    run(&mut whole, 3..6);
+    run(&mut resumed, 3..6);
+    assert_eq!(whole.state(), resumed.state());
+}
+
 /// Two second views are two windows with the same first view, averaged: loss, gradient (Adam's first moment after one update is a
 /// tenth of it) and the scalars'. Under running statistics, since those of a window depend on all of its images. f32: 1e-5 of
 /// the largest.

@@ -11,6 +11,7 @@ mod encoder_against_candle;
 mod frozen_encoders;
 mod learner;
 mod live_memory;
+mod long_memory;
 mod metrics;
 mod real_weights;
 mod rooms_learning;

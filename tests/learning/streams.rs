@@ -7,10 +7,12 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use oupn_edge::encoder::plan::Shape;
-use oupn_edge::streams::coil::{self, VideoStream};
 use oupn_edge::streams::mnist::{self, ImbalancedStream};
 use oupn_edge::streams::rooms::RoomsStream;
-use oupn_edge::streams::{ImageSet, LearningStream, Roaming, RoamingStream, Split, folder, omniglot};
+use oupn_edge::streams::video::{Places, VideoStream};
+use oupn_edge::streams::{
+    ImageSet, LearningStream, Roaming, RoamingStream, SecondView, Split, coil, folder, omniglot,
+};
 use oupn_edge::views::Reduction;
 
 use crate::support::{data, small_omniglot};
@@ -284,8 +286,9 @@ fn objects_must_be_complete() {
     assert!(message(coil::load(folder.path(), Split::Test, shape)).contains("obj77__185"));
 
     // As a head camera meets them: the same object goes on turning, and what comes next is the next angle.
-    let rolling = VideoStream { set: set.clone(), window: 75, stride: 15, seed: 4 };
-    let stream = VideoStream { set, window: 75, stride: 75, seed: 4 };
+    let (places, second) = (Places::Anywhere, SecondView::Next);
+    let rolling = VideoStream { set: set.clone(), places, second, window: 75, stride: 15, seed: 4 };
+    let stream = VideoStream { set, places, second, window: 75, stride: 75, seed: 4 };
     let (first, second) = (rolling.window(0).unwrap(), rolling.window(1).unwrap());
     assert_eq!(first.frames[15..], second.frames[..60], "a rolling window keeps what the one before it saw");
     assert_eq!(first.next[15..], second.next[..60]);

@@ -18,6 +18,8 @@ pub enum Purpose {
     World = 4,
     /// Orders and choices of labelled streams; the number is the episode's.
     Episodes = 5,
+    /// A long memory of frames: what it keeps, which second views and windows it gives.
+    Replay = 6,
 }
 
 /// A stream of random numbers.

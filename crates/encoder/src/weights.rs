@@ -89,7 +89,8 @@ impl Weights {
 
 /// Tensors of a file that are no part of an encoder: PyTorch's, and what a checkpoint holds beside the encoder.
 fn left_out(name: &str) -> bool {
-    let beside = ["classifier.", "control.", "adam.", "memory.", "live.", "ring."];
+    let beside =
+        ["classifier.", "control.", "adam.", "anchor.", "memory.", "live.", "ring.", "long.", "in_use."];
     beside.iter().any(|prefix| name.starts_with(prefix)) || name.ends_with(".num_batches_tracked")
 }
 

@@ -7,6 +7,6 @@ pub mod training;
 use oupn_base::{Error, Result, choices, random};
 use oupn_encoder::{self as encoder, tensors};
 use oupn_kernels as kernels;
-use oupn_learn::{calibration, config, learner, memory, model, views};
+use oupn_learn::{calibration, config, learner, memory, model, views, windows};
 use oupn_sources::{camera, frame};
 use oupn_store::storage;

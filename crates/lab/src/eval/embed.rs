@@ -8,6 +8,7 @@ use super::episodes::EmbeddedEpisode;
 use crate::Result;
 use crate::encoder::card::InputScaling;
 use crate::encoder::inference::{Folded, Inference};
+use crate::model::Model;
 use crate::streams::{Episode, ImageSet};
 
 /// Whatever turns a picture into numbers.
@@ -33,17 +34,34 @@ impl Embed for Encoder {
     }
 
     fn embed(&self, set: &ImageSet, images: &[usize]) -> Result<Vec<f32>> {
+        self.embed_pictures(&images.iter().map(|&image| set.image(image)).collect::<Vec<_>>())
+    }
+}
+
+impl Encoder {
+    /// The model's encoder as it is now.
+    ///
+    /// # Errors
+    /// If the weights are not of the plan.
+    pub fn of(model: &Model) -> Result<Self> {
+        Ok(Self { folded: model.fold()?, scaling: model.card.input.clone() })
+    }
+
+    /// Embeds pictures, given as bytes, one after the other.
+    ///
+    /// # Errors
+    /// If a picture is not of the encoder's size.
+    pub fn embed_pictures(&self, pictures: &[&[u8]]) -> Result<Vec<f32>> {
         let dimension = self.dimension();
-        let mut embeddings = vec![0.0; images.len() * dimension];
-        let share = images.len().div_ceil(rayon::current_num_threads()).max(1);
-        let parts = embeddings.par_chunks_mut(share * dimension).zip(images.par_chunks(share));
-        parts.try_for_each(|(embeddings, images)| {
+        let mut embeddings = vec![0.0; pictures.len() * dimension];
+        let share = pictures.len().div_ceil(rayon::current_num_threads()).max(1);
+        let parts = embeddings.par_chunks_mut(share * dimension).zip(pictures.par_chunks(share));
+        parts.try_for_each(|(embeddings, pictures)| {
             let mut inference = Inference::new(Arc::clone(&self.folded), 1)?;
-            let mut pixels = vec![0.0; set.shape().len()];
-            for (embedding, &image) in embeddings.chunks_exact_mut(dimension).zip(images) {
-                for (pixel, byte) in pixels.iter_mut().zip(set.image(image)) {
-                    *pixel = f32::from(*byte) / 255.0;
-                }
+            let mut pixels = Vec::new();
+            for (embedding, picture) in embeddings.chunks_exact_mut(dimension).zip(pictures) {
+                pixels.clear();
+                pixels.extend(picture.iter().map(|byte| f32::from(*byte) / 255.0));
                 self.scaling.apply(&mut pixels);
                 inference.embed(&pixels, embedding)?;
             }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::coil::{self, VideoStream};
+use super::coil;
 use super::mnist::{self, Digits, ImbalancedStream};
 use super::rooms::{self, RoomsStream};
-use super::{Episode, ImageSet, LearningStream, Roaming, RoamingStream, Split, folder, omniglot};
+use super::video::{Places, VideoStream};
+use super::{Episode, ImageSet, LearningStream, Roaming, RoamingStream, SecondView, Split, folder, omniglot};
 use crate::config::{Preset, Settings};
 use crate::encoder::card::ModelCard;
 use crate::encoder::plan::Shape;
@@ -18,6 +19,7 @@ choices! {
         Imbalance = "imbalance": "RoamingOmniglot with MNIST's digits in between; DIR holds `omniglot/` and `mnist/`",
         Objects = "objects": "RoamingObjects: COIL-100's objects in changing contexts; DIR holds objN__ANGLE.jpg",
         ObjectsVideo = "objects-video": "The same objects as a head camera meets them: looked at for a while, turning; with a device's settings and rolling windows",
+        ObjectsDays = "objects-days": "The same in days: eight rooms of six objects, 25 windows in one before moving on, and round again",
         Folder = "folder": "Pictures of any kind; DIR holds class/picture or group/class/picture",
         Rooms = "rooms": "The built-in world with the mask of the object attended to; needs no DIR",
     }
@@ -28,7 +30,7 @@ impl StreamKind {
     pub fn preset(self) -> Preset {
         match self {
             Self::Omniglot | Self::Imbalance => Preset::Omniglot,
-            Self::Objects | Self::ObjectsVideo => Preset::Saycam,
+            Self::Objects | Self::ObjectsVideo | Self::ObjectsDays => Preset::Saycam,
             Self::Folder => Preset::Imagenet,
             Self::Rooms => Preset::Rooms,
         }
@@ -37,7 +39,7 @@ impl StreamKind {
     /// The settings of a file, or none, over those that suit the stream; those of the device's own stream depend on the weights
     /// that it starts from.
     pub fn settings(self, file: Option<&Path>, start: Option<&ModelCard>) -> Result<Settings> {
-        if self == Self::ObjectsVideo {
+        if self.has_time() {
             return Settings::for_device(Some(self.preset()), file, start);
         }
         Settings::load_adjusted(Some(self.preset()), file, |settings| {
@@ -49,22 +51,28 @@ impl StreamKind {
         })
     }
 
+    /// Whether its frames follow each other as a camera's do, so that the second view of a frame can be chosen.
+    pub fn has_time(self) -> bool {
+        matches!(self, Self::ObjectsVideo | Self::ObjectsDays)
+    }
+
     /// The split that choices are made on: `val`, or `train` where there is none.
     pub fn choosing_split(self) -> Split {
         match self {
-            Self::Objects | Self::ObjectsVideo => Split::Train,
+            Self::Objects | Self::ObjectsVideo | Self::ObjectsDays => Split::Train,
             _ => Split::Val,
         }
     }
 
     /// What is learned from, with pictures of the settings' size; the labels stay behind. `digits` are those of the imbalance
-    /// stream.
+    /// stream, `second` is for streams with the flow of time.
     pub fn learning(
         self,
         data: Option<&Path>,
         settings: &Settings,
         shape: Shape,
         digits: Digits,
+        second: SecondView,
     ) -> Result<Box<dyn LearningStream>> {
         let seed = settings.seed;
         let drawings = settings.augmentation.recipe().redrawn;
@@ -93,9 +101,11 @@ impl StreamKind {
                 let set = coil::load(self.folder(data)?, Split::Train, shape)?;
                 Box::new(roaming(set, Roaming::OMNIGLOT))
             }
-            Self::ObjectsVideo => {
+            Self::ObjectsVideo | Self::ObjectsDays => {
                 let set = coil::load(self.folder(data)?, Split::Train, shape)?;
-                Box::new(VideoStream { set, window: settings.window, stride: settings.stride, seed })
+                let places = if self == Self::ObjectsDays { Places::Rooms } else { Places::Anywhere };
+                let (window, stride) = (settings.window, settings.stride);
+                Box::new(VideoStream { set, places, second, window, stride, seed })
             }
             Self::Folder => {
                 let set = folder::load(self.folder(data)?, Split::Train, shape)?;
@@ -128,7 +138,7 @@ impl StreamKind {
                 let folder = self.folder(data)?.join("omniglot");
                 drawn(fitting(omniglot::load(&folder, split, reduction, false)?, shape)?, Roaming::OMNIGLOT)
             }
-            Self::Objects | Self::ObjectsVideo => {
+            Self::Objects | Self::ObjectsVideo | Self::ObjectsDays => {
                 drawn(coil::load(self.folder(data)?, split, shape)?, Roaming::OMNIGLOT)
             }
             Self::Folder => drawn(folder::load(self.folder(data)?, split, shape)?, Roaming::IMAGENET),
@@ -177,8 +187,10 @@ mod tests {
     fn the_measured_stream_has_the_devices_settings() {
         let cards = ModelCard::known().unwrap();
         for card in cards.iter().map(Some).chain([None]) {
-            let measured = StreamKind::ObjectsVideo.settings(None, card).unwrap();
-            assert_eq!(measured, Settings::for_device(None, None, card).unwrap());
+            for stream in [StreamKind::ObjectsVideo, StreamKind::ObjectsDays] {
+                let measured = stream.settings(None, card).unwrap();
+                assert_eq!(measured, Settings::for_device(None, None, card).unwrap());
+            }
         }
     }
 }

@@ -12,6 +12,8 @@ pub mod mnist;
 pub mod omniglot;
 pub mod roaming;
 pub mod rooms;
+pub mod second;
+pub mod video;
 
 use std::borrow::Cow;
 
@@ -19,6 +21,7 @@ pub use images::{Class, ImageSet};
 pub use kind::{LabelledSet, StreamKind};
 pub use mnist::Digits;
 pub use roaming::{Episode, Roaming};
+pub use second::SecondView;
 
 use crate::encoder::plan::Shape;
 use crate::views::Drawing;

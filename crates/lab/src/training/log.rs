@@ -5,7 +5,9 @@
 //! - `start`: `version`, `program`, `stream`, `seed`, `settings` (all of them, as TOML text)
 //! - `window`: `frames`, `loss`, `losses` (its terms by name), `mean_u_hat`, `created` (categories
 //!   created), `in_use` (slots), `spread`, `gradient_norm`, `inv_tau`, `beta`, `gamma`, `seconds`, `refused` (why, or
-//!   null)
+//!   null); with second views from a long memory `recalled`: `replayed` (whether the window was made of it), `second_views` (frames
+//!   that got one from it), and what it holds: `segments`, `frames`, `groups` (of two segments or more), `grouped` (segments in
+//!   them), `bytes`
 //! - `evaluation`: `split`, `episodes`, `frames`, `ami`, `ami_error`, `threshold`, `beta`, `ap`, `ap_error`,
 //!   `categories`, `classes`; fractions, not percent
 //! - `end`: `seconds` of all windows
@@ -22,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::Step;
+use super::{Recalled, Step};
 use crate::eval::episodes::Scores;
 use crate::memory::Control;
 use crate::storage::{OsFilesystem, write_atomically};
@@ -70,8 +72,8 @@ impl Log {
 
     /// Appends a window.
     pub fn window(&mut self, step: &Step, control: &Control) -> Result<()> {
-        let Step { window, frames, update } = step;
-        self.line(&json!({
+        let Step { window, frames, update, recalled } = step;
+        let mut line = json!({
             "type": "window", "window": window, "frames": frames,
             "loss": update.loss, "losses": update.terms.iter().copied().collect::<BTreeMap<_, _>>(),
             "mean_u_hat": update.mean_new_probability,
@@ -80,7 +82,14 @@ impl Log {
             "inv_tau": control.inv_tau, "beta": control.beta, "gamma": control.gamma,
             "seconds": update.times.total().as_secs_f64(),
             "refused": update.refused.map(|why| why.to_string()),
-        }))
+        });
+        if let Some(Recalled { replayed, second_views, held }) = recalled {
+            line["recalled"] = json!({
+                "replayed": replayed, "second_views": second_views, "segments": held.segments,
+                "frames": held.frames, "groups": held.groups, "grouped": held.grouped, "bytes": held.bytes,
+            });
+        }
+        self.line(&line)
     }
 
     /// Appends an evaluation.

@@ -4,11 +4,14 @@
 //! learning changes is in the checkpoint, so a run that goes on from one equals a run that never stopped.
 
 mod log;
+mod recall;
 mod saved;
 
 use std::time::{Duration, Instant};
 
 pub use self::log::{Log, VERSION as LOG_VERSION};
+pub use self::recall::Recalled;
+use self::recall::{Lesson, Recall};
 use crate::Result;
 use crate::calibration::Calibrator;
 use crate::config::Settings;
@@ -28,6 +31,8 @@ pub struct Training<'a> {
     stream: &'a dyn LearningStream,
     /// The same in words: a run goes on with the same.
     name: String,
+    /// Where second views come from, if not from the stream.
+    recall: Option<Recall>,
     /// Windows done, applied or refused.
     windows: u64,
     /// Time spent on them, restarts included.
@@ -43,6 +48,8 @@ pub struct Step {
     pub frames: usize,
     /// The update.
     pub update: Update,
+    /// What a long memory had to do with it.
+    pub recalled: Option<Recalled>,
 }
 
 impl<'a> Training<'a> {
@@ -55,7 +62,12 @@ impl<'a> Training<'a> {
         name: String,
     ) -> Result<Self> {
         let trainer = Trainer::new(&settings, model, encoder)?;
-        Ok(Self { trainer, settings, stream, name, windows: 0, running: Duration::ZERO })
+        Ok(Self { trainer, settings, stream, name, recall: None, windows: 0, running: Duration::ZERO })
+    }
+
+    /// Takes second views from a long memory of the stream, without labels.
+    pub fn recall(&mut self) {
+        self.recall = Some(Recall::new(&self.settings));
     }
 
     /// Sets β by the frames of the first window, so that a fifth of them create a category: for weights that have learned
@@ -82,15 +94,34 @@ impl<'a> Training<'a> {
     pub fn step(&mut self) -> Result<Step> {
         let start = Instant::now();
         let shown = self.stream.window(self.windows)?;
-        let window = window(self.windows, &shown);
+        let mut window = window(self.windows, &shown);
         let frames = window.frames.len();
-        let mut update = self.trainer.learn(&window)?;
+        let (mut update, recalled) = match &mut self.recall {
+            None => (self.trainer.learn(&window)?, None),
+            Some(recall) => {
+                let (lesson, recalled) = recall.lesson(self.windows, &shown, self.trainer.model())?;
+                let update = match &lesson {
+                    Lesson::Stream(seconds) => {
+                        for (next, second) in window.next.iter_mut().zip(seconds) {
+                            *next = second.as_deref().map_or(*next, Pixels::Bytes);
+                        }
+                        self.trainer.learn(&window)?
+                    }
+                    Lesson::Replay(replay) => {
+                        window.frames = replay.frames.iter().map(|frame| Pixels::Bytes(frame)).collect();
+                        window.next = replay.seconds.iter().map(|frame| Pixels::Bytes(frame)).collect();
+                        self.trainer.learn_apart(&window)?
+                    }
+                };
+                (update, Some(recalled))
+            }
+        };
         self.windows += 1;
         let all = start.elapsed();
         // What it took to draw the window counts with its views.
         update.times.views += all.saturating_sub(update.times.total());
         self.running += all;
-        Ok(Step { window: self.windows, frames, update })
+        Ok(Step { window: self.windows, frames, update, recalled })
     }
 
     /// The model as it is now.

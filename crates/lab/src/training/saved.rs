@@ -27,6 +27,9 @@ impl Training<'_> {
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let (mut named, mut header) = (BTreeMap::new(), HashMap::new());
         self.trainer.save(&mut named, &mut header);
+        if let Some(recall) = &self.recall {
+            recall.save(self.model().plan.features, &mut named, &mut header);
+        }
         header.insert(CARD.to_owned(), self.model().card.to_toml()?);
         header.insert(WINDOWS.to_owned(), self.windows.to_string());
         header.insert(RUNNING.to_owned(), self.running.as_secs_f64().to_string());
@@ -40,7 +43,8 @@ impl Training<'_> {
         let (mut named, mut header) = (BTreeMap::new(), HashMap::new());
         self.trainer.save(&mut named, &mut header);
         named.retain(|name, _| {
-            !name.starts_with("adam.") && !saved::CARRIED.iter().any(|prefix| name.starts_with(prefix))
+            let learners = ["adam.", saved::ANCHOR].into_iter().chain(saved::CARRIED);
+            !learners.into_iter().any(|prefix| name.starts_with(prefix))
         });
         header.retain(|name, _| !name.starts_with("adam."));
         header.insert(CARD.to_owned(), self.model().card.to_toml()?);
@@ -96,6 +100,9 @@ impl Training<'_> {
             .parse()
             .map_err(|_| file.fault(format!("header entry `{WINDOWS}` = {windows} is not a whole number")))?;
         let state = saved::load(&file, &self.model().plan)?;
+        if let Some(recall) = &mut self.recall {
+            recall.restore(&file, &self.settings, self.trainer.model().plan.features, self.stream)?;
+        }
         self.trainer.restore(state).map_err(|error| file.fault(error))?;
         self.windows = windows;
         self.running = running;

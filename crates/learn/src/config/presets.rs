@@ -94,6 +94,13 @@ impl Preset {
             steps: 30_000,
             cosine_from: 0,
             rate_drops: vec![20_000],
+            anchor_pull: 0.0,
+            anchor_rate: 0.0,
+            long_memory: 128,
+            group_similarity: 0.92,
+            group_every: 10,
+            group_share: 0.8,
+            replay_share: 0.5,
             seed: 0,
         };
         // What the three streams of episodes have in common.

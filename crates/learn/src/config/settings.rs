@@ -11,6 +11,7 @@ use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
 use crate::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant, Writes};
 use crate::views::{Augmentation, Pairing, Reduction};
+use crate::windows::LongRules;
 use crate::{Error, Result};
 
 /// The most that a window's images may take: what a Jetson with 8 GB has to spare.
@@ -167,6 +168,23 @@ settings! {
     /// Updates after which the staircase falls.
     rate_drops: Vec<u64>, Rising(1, 1_000_000_000);
 
+    /// How far each update pulls the encoder's weights back to an anchor: 0 not at all, 0.02 by 2 % of the way. At a constant rate
+    /// it keeps what the start knew.
+    anchor_pull: f64, Real(Included(0.0), Included(1.0));
+    /// How far each update moves the anchor towards the weights; with 0 it stays at those of the start.
+    anchor_rate: f64, Real(Included(0.0), Included(1.0));
+
+    /// MiB of RAM for the long memory of frames, where second views come from it.
+    long_memory: usize, Whole(1, 65_536);
+    /// Frames of different segments of the stream show the same thing above this cosine, if they are among each other's nearest.
+    group_similarity: f64, Real(Included(0.0), Excluded(1.0));
+    /// Windows after which the long memory is embedded and grouped again.
+    group_every: u64, Whole(1, 1_000_000_000);
+    /// Share of a window's frames whose second view is another frame of their group; the others have the next frame.
+    group_share: f64, Real(Included(0.0), Included(1.0));
+    /// Share of the updates that learn from a window of the long memory instead of the stream's.
+    replay_share: f64, Real(Included(0.0), Excluded(1.0));
+
     /// Start of every random sequence: initial weights, views, sampled decisions.
     seed: u64, Whole(0, i64::MAX);
 }
@@ -229,6 +247,13 @@ impl Settings {
             beta: self.beta_learning_rate,
             gamma: self.gamma_learning_rate,
         }
+    }
+
+    /// What a long memory of frames goes by.
+    pub fn long_rules(&self) -> LongRules {
+        #[allow(clippy::cast_possible_truncation)]
+        let alike = self.group_similarity as f32;
+        LongRules { budget: self.long_memory << 20, alike, seed: self.seed }
     }
 
     /// Refuses values that are valid each by itself but not together.

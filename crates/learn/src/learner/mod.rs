@@ -1,6 +1,7 @@
 //! The learner: what turns windows of frames into a better encoder.
 
 pub mod adam;
+mod anchor;
 pub mod saved;
 pub mod schedule;
 mod trainer;

@@ -2,7 +2,7 @@
 //!
 //! Weights and running statistics keep the names of the model, so that a file with them and the model's card is also a
 //! weight file for every other command. Beside them stand `control.*` (rounded, for other tools to read; the header
-//! has them exactly), `adam.*` and `memory.*`.
+//! has them exactly), `adam.*`, `memory.*`, and `anchor.weights` where weights are pulled back to an anchor.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -18,6 +18,12 @@ use crate::{Error, Result};
 
 /// How the names of what an objective carries begin.
 pub const CARRIED: [&str; 2] = ["memory.", "objective."];
+
+/// How the name of the anchor begins.
+pub const ANCHOR: &str = "anchor.";
+
+/// The anchor: all weights in one row.
+const ANCHOR_WEIGHTS: &str = "anchor.weights";
 
 /// Header entry of 1/τ, β, γ.
 const CONTROL: &str = "control";
@@ -40,14 +46,23 @@ pub(super) fn put_learned(
     header.extend(adam.header().map(|(name, value)| (name.to_owned(), value)));
 }
 
+/// Adds the anchor, if there is one.
+pub(super) fn put_anchor(anchor: Option<&[f32]>, tensors: &mut BTreeMap<String, Tensor>) {
+    if let Some(anchor) = anchor {
+        let tensor = Tensor { shape: vec![anchor.len()], values: anchor.to_vec() };
+        tensors.insert(ANCHOR_WEIGHTS.to_owned(), tensor);
+    }
+}
+
 /// Adds the whole state to what a file will hold.
 pub fn save(
     state: &LearnerState,
     tensors: &mut BTreeMap<String, Tensor>,
     header: &mut HashMap<String, String>,
 ) {
-    let LearnerState { parameters, statistics, control, adam, carried } = state;
+    let LearnerState { parameters, statistics, control, adam, anchor, carried } = state;
     put_learned(parameters, statistics, control, adam, tensors, header);
+    put_anchor(anchor.as_deref(), tensors);
     tensors.extend(carried.clone());
 }
 
@@ -64,6 +79,8 @@ pub fn load(file: &TensorFile, plan: &Plan) -> Result<LearnerState> {
     let moments = |name: &str| file.finite(name, &[weights]).map(<[f32]>::to_vec);
     let adam = Adam::restore(moments("adam.first")?, moments("adam.second")?, file.metadata())
         .map_err(|error| file.fault(error))?;
+    // Runs without one, and those of earlier versions, have none.
+    let anchor = file.get(ANCHOR_WEIGHTS).map(|_| moments(ANCHOR_WEIGHTS)).transpose()?;
     let carried: BTreeMap<_, _> = (file.tensors().iter())
         .filter(|(name, _)| CARRIED.iter().any(|prefix| name.starts_with(prefix)))
         .map(|(name, tensor)| (name.clone(), tensor.clone()))
@@ -71,7 +88,7 @@ pub fn load(file: &TensorFile, plan: &Plan) -> Result<LearnerState> {
     if carried.contains_key("memory.counts") {
         take_prototypes(&carried, "memory", plan.features).map_err(|error| file.fault(error))?;
     }
-    Ok(LearnerState { control: take_control(file)?, carried, parameters, statistics, adam })
+    Ok(LearnerState { control: take_control(file)?, carried, parameters, statistics, adam, anchor })
 }
 
 /// Adds 1/τ, β, γ: as three tensors of one number for other tools, and exactly in the header.
@@ -189,6 +206,7 @@ mod tests {
             statistics: plan.fresh_statistics(),
             parameters,
             adam,
+            anchor: None,
         };
         (state, plan)
     }
@@ -201,7 +219,9 @@ mod tests {
 
     #[test]
     fn a_state_comes_back_bit_for_bit() {
-        let (state, plan) = state();
+        let (mut state, plan) = state();
+        assert_eq!(load(&file(&state), &plan).unwrap(), state);
+        state.anchor = Some(state.parameters.values.iter().map(|value| value / 3.0).collect());
         assert_eq!(load(&file(&state), &plan).unwrap(), state);
     }
 

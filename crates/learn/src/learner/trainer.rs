@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::adam::{Adam, Outcome, Rates};
+use super::anchor::Anchor;
 use super::saved;
 use super::schedule::Schedule;
 use super::update::{LearnerState, Refusal, Update, spread};
@@ -46,6 +47,7 @@ pub struct Published {
 pub struct Trainer {
     model: Model,
     adam: Adam,
+    anchor: Anchor,
     objective: Box<dyn Objective>,
     encoder: Box<dyn TrainingEncoder + Send>,
     views: Views,
@@ -87,6 +89,7 @@ impl Trainer {
         let size = model.plan.image;
         Ok(Self {
             adam: Adam::new(model.parameters.values.len()),
+            anchor: Anchor::new(settings, &model.parameters.values),
             objective,
             encoder,
             views: Views::new(settings.views, settings.augmentation.recipe(), size, settings.seed)?,
@@ -135,6 +138,7 @@ impl Trainer {
             statistics,
             control,
             adam: self.adam.clone(),
+            anchor: self.anchor.weights().map(<[f32]>::to_vec),
             carried: self.objective.carried(),
         }
     }
@@ -143,6 +147,7 @@ impl Trainer {
     pub fn save(&self, tensors: &mut BTreeMap<String, Tensor>, header: &mut HashMap<String, String>) {
         let Model { parameters, statistics, control, .. } = &self.model;
         saved::put_learned(parameters, statistics, control, &self.adam, tensors, header);
+        saved::put_anchor(self.anchor.weights(), tensors);
         tensors.extend(self.objective.carried());
     }
 
@@ -154,7 +159,10 @@ impl Trainer {
         if state.parameters.values.len() != self.model.parameters.values.len() {
             return Err(Error::input("a state of another network"));
         }
+        let mut anchor = self.anchor.clone();
+        anchor.restore(state.anchor, &state.parameters.values)?;
         self.objective.carry(&state.carried)?;
+        self.anchor = anchor;
         self.model.parameters = state.parameters;
         self.model.statistics = state.statistics;
         self.model.control = state.control;
@@ -223,6 +231,18 @@ impl Trainer {
             Ok(update)
         });
         self.images = images;
+        update
+    }
+
+    /// As [`learn`](Self::learn), from a window that is not the stream's next one: the objective begins it with nothing, and goes
+    /// on afterwards as if it had not been.
+    ///
+    /// # Errors
+    /// As [`learn`](Self::learn).
+    pub fn learn_apart(&mut self, window: &WindowOfFrames<'_>) -> Result<Update> {
+        self.objective.put_aside();
+        let update = self.learn(window);
+        self.objective.take_up();
         update
     }
 
@@ -302,6 +322,7 @@ impl Trainer {
             update.refused = Some(Refusal::GradientNotFinite(group));
             return Ok(update);
         }
+        self.anchor.pull(&mut self.model.parameters.values);
         self.model.statistics = statistics;
         self.objective.commit();
         update.in_use = self.objective.in_use();

@@ -23,6 +23,8 @@ pub struct LearnerState {
     pub control: Control,
     /// The optimiser; its step counts the updates.
     pub adam: Adam,
+    /// What the weights are pulled back to, if they are.
+    pub anchor: Option<Vec<f32>>,
     /// What the objective carries from window to window, by name.
     pub carried: BTreeMap<String, Tensor>,
 }

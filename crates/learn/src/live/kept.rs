@@ -46,6 +46,8 @@ pub struct Places {
     pub pairs: Vec<(Place, Place)>,
     /// The last sample.
     pub last: Option<Place>,
+    /// The category that it belongs to by now.
+    pub looking_at: Option<u64>,
     /// Samples between two pairs.
     pub spacing: u64,
 }
@@ -58,6 +60,8 @@ pub struct KeptFrames {
     budget: usize,
     pairs: VecDeque<(KeptFrame, KeptFrame)>,
     last: Option<KeptFrame>,
+    /// The category that the last sample belongs to by now.
+    looking_at: Option<u64>,
     spacing: u64,
 }
 
@@ -67,11 +71,20 @@ impl KeptFrames {
 
     /// Nothing yet; at most `each` pictures of a category, and all of them in at most `budget` bytes.
     pub fn new(each: usize, budget: usize) -> Self {
-        Self { exemplars: BTreeMap::new(), each, budget, pairs: VecDeque::new(), last: None, spacing: 1 }
+        Self {
+            exemplars: BTreeMap::new(),
+            each,
+            budget,
+            pairs: VecDeque::new(),
+            last: None,
+            looking_at: None,
+            spacing: 1,
+        }
     }
 
     /// Takes note of a sample.
     pub fn add(&mut self, frame: KeptFrame) {
+        self.looking_at = Some(frame.category);
         if let Some(last) = self.last.replace(frame.clone())
             && last.frame + 1 == frame.frame
         {
@@ -127,8 +140,8 @@ impl KeptFrames {
     pub fn assign(&mut self, frames: impl IntoIterator<Item = (u64, KeptFrame)>) {
         self.exemplars.clear();
         for (category, frame) in frames {
-            if let Some(last) = self.last.as_mut().filter(|last| last.frame == frame.frame) {
-                last.category = category;
+            if self.last.as_ref().is_some_and(|last| last.frame == frame.frame) {
+                self.looking_at = Some(category);
             }
             if self.each == 0 {
                 continue;
@@ -155,8 +168,8 @@ impl KeptFrames {
         while own.len() > self.each {
             remove_least_telling(own);
         }
-        if let Some(last) = self.last.as_mut().filter(|last| last.category == from) {
-            last.category = into;
+        if self.looking_at == Some(from) {
+            self.looking_at = Some(into);
         }
     }
 
@@ -172,7 +185,7 @@ impl KeptFrames {
         let nearest = self.exemplars_of(category).iter().map(to).max_by(f64::total_cmp);
         let similarity = nearest.map_or(cosine, |nearest| 0.5 * (cosine + nearest));
         match &self.last {
-            Some(last) if last.category == category => similarity.max(to(last)),
+            Some(last) if self.looking_at == Some(category) => similarity.max(to(last)),
             _ => similarity,
         }
     }
@@ -267,6 +280,7 @@ impl KeptFrames {
                 .collect(),
             pairs: self.pairs.iter().map(|(first, second)| (place(first), place(second))).collect(),
             last: self.last.as_ref().map(place),
+            looking_at: self.looking_at,
             spacing: self.spacing,
         }
     }
@@ -316,6 +330,7 @@ impl KeptFrames {
             again.pairs.push_back((get(*first)?, get(*second)?));
         }
         again.last = places.last.map(get).transpose()?;
+        again.looking_at = places.looking_at;
         again.spacing = places.spacing.clamp(1, Self::SPACING);
         *self = again;
         Ok(())

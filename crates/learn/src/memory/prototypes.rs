@@ -50,6 +50,12 @@ impl<F: Real> Prototypes<F> {
         Ok(memory)
     }
 
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.vectors.fill(F::from_f64(0.0));
+        self.counts.fill(F::from_f64(0.0));
+    }
+
     /// K.
     pub fn slots(&self) -> usize {
         self.slots

@@ -82,6 +82,13 @@ pub trait Objective: Send {
     /// The update of the window that was run last has been applied.
     fn commit(&mut self);
 
+    /// The next window does not follow the last one: what is carried from window to window is put aside, and the window begins
+    /// with nothing. What is learned all the same (weights of its own) stays.
+    fn put_aside(&mut self) {}
+
+    /// Goes on with what [`put_aside`](Self::put_aside) put aside.
+    fn take_up(&mut self) {}
+
     /// Prototypes in use, where the objective has some.
     fn in_use(&self) -> usize {
         0

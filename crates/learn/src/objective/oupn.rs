@@ -26,6 +26,8 @@ pub struct Oupn {
     seed: u64,
     /// The learning memory, carried from window to window.
     memory: Prototypes<f32>,
+    /// The same, while a window is learned from that does not follow the last one.
+    aside: Option<Prototypes<f32>>,
     /// The memory's window, once for each second view.
     windows: Vec<Window<f32>>,
     noise: [NoiseBuffer; 2],
@@ -47,6 +49,7 @@ impl Oupn {
             rules: settings.rules(),
             seed: settings.seed,
             memory: Prototypes::new(settings.slots, dimension)?,
+            aside: None,
             windows: (0..settings.second_views)
                 .map(|_| Window::new(settings.window, settings.slots, dimension))
                 .collect::<Result<_>>()?,
@@ -130,6 +133,20 @@ impl Objective for Oupn {
 
     fn commit(&mut self) {
         self.memory.clone_from(self.windows[0].memory_after_stride());
+    }
+
+    fn put_aside(&mut self) {
+        if self.aside.is_none() {
+            let mut empty = self.memory.clone();
+            empty.clear();
+            self.aside = Some(std::mem::replace(&mut self.memory, empty));
+        }
+    }
+
+    fn take_up(&mut self) {
+        if let Some(memory) = self.aside.take() {
+            self.memory = memory;
+        }
     }
 
     fn in_use(&self) -> usize {

@@ -3,11 +3,13 @@
 //! A source holds pictures of people's lives. So whoever writes one also writes [`WindowSource::forget`], which must leave none
 //! of them; a recording's `forget` calls it, and a test below asks it of every source there is.
 
+pub mod long;
 mod ring;
 
 use std::fmt;
 use std::sync::Arc;
 
+pub use long::{LongMemory, LongRules};
 pub use ring::Ring;
 
 /// A sampled frame as learning sees it.
