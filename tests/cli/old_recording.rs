@@ -170,3 +170,19 @@ fn it_goes_on() {
     assert!(frames[FRAMES..].iter().filter(known).count() > 0, "{:?}", &frames[FRAMES..]);
     assert_eq!(old.exported("frames").len(), frames.len());
 }
+
+/// The fields of a table. In `runners_up` they are in quotes, with commas inside.
+fn table(text: &str) -> Vec<Vec<String>> {
+    let row = |line: &str| {
+        let (mut fields, mut quoted) = (vec![String::new()], false);
+        for character in line.chars() {
+            match character {
+                '"' => quoted = !quoted,
+                ',' if !quoted => fields.push(String::new()),
+                other => fields.last_mut().unwrap().push(other),
+            }
+        }
+        fields
+    };
+    text.lines().map(row).collect()
+}

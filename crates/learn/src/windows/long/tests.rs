@@ -3,6 +3,9 @@
 
 use super::*;
 
+/// A frame's number, its pixels and its embedding.
+type Shown = (u64, Arc<[u8]>, Vec<f32>);
+
 const THINGS: usize = 6;
 /// Places on a thing's arc, a tenth of a radian apart: the ends have a cosine of 0.36.
 const PLACES: usize = 13;
@@ -16,7 +19,7 @@ fn embedding(thing: usize, place: usize) -> Vec<f32> {
 }
 
 /// Looks of five frames, each at another thing than the last.
-fn frames(count: u64) -> Vec<(u64, Arc<[u8]>, Vec<f32>)> {
+fn frames(count: u64) -> Vec<Shown> {
     let mut random = Random::new(5, Purpose::World, 0);
     let (mut thing, mut place) = (0, 0);
     (0..count)
@@ -57,9 +60,7 @@ fn what_is_forgotten_is_held_nowhere() {
         memory.push(*number, Arc::clone(pixels), embedding);
     }
     memory.embed_again(embed).unwrap();
-    let held = |shown: &[(u64, Arc<[u8]>, Vec<f32>)]| {
-        shown.iter().filter(|(_, pixels, _)| Arc::strong_count(pixels) > 1).count()
-    };
+    let held = |shown: &[Shown]| shown.iter().filter(|(_, pixels, _)| Arc::strong_count(pixels) > 1).count();
     assert!(held(&shown) > 100, "the test shows nothing");
     memory.forget();
     assert_eq!(held(&shown), 0);
