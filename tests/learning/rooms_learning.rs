@@ -1,8 +1,8 @@
-//! Learning in the built-in world: after half an hour, the encoder that learned gives categories that agree better with the truth than
-//! those of the same encoder left as it was, both frozen.
+//! Learning in the built-in world: categories hold while the encoder changes under them, and the encoder that has learned is one to
+//! go on with.
 //!
-//! The categories that are given while the encoder learns do not show it: it changes under its memory (BENCHMARKS.md). One seed here;
-//! BENCHMARKS.md has three.
+//! It does not show that learning pays. In half an hour random weights with measured statistics do as well here as those that
+//! have learned (BENCHMARKS.md).
 
 use std::path::Path;
 use std::process::Command;
@@ -32,7 +32,7 @@ fn agreement(folder: &Path, name: &str, more: &str, model: Option<&Path>) -> f64
 }
 
 #[test]
-fn learning_pays() {
+fn categories_hold_while_the_encoder_learns() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let untrained = agreement(folder, "untrained", ASLEEP, None);
@@ -43,5 +43,6 @@ fn learning_pays() {
     checkpoints.sort();
     let learned = agreement(folder, "learned", ASLEEP, checkpoints.last().map(|path| path.as_path()));
     eprintln!("AMI {untrained:.3} untrained, {live:.3} while it learns, {learned:.3} once it has learned");
-    assert!(learned > untrained + 0.05, "{untrained:.3} untrained, {learned:.3} learned");
+    // A memory that the encoder leaves behind has 0.3 to 0.4.
+    assert!(untrained > 0.6 && live > 0.5 && learned > 0.6, "{untrained:.3}, {live:.3}, {learned:.3}");
 }
