@@ -18,7 +18,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(super) struct Limits {
     /// How long it may be silent.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     /// How many bytes it may send.
     pub(super) bytes: u64,
 }
@@ -44,7 +44,7 @@ pub(super) fn download(
     expected: Option<Expected>,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<Downloaded> {
-    let web = Web::new(limits.patience)?;
+    let web = Web::new(limits.timeout)?;
     let mut begun = partial.begun().filter(|(length, _)| *length <= limits.bytes);
     let mut answer = web.get(url, begun.as_ref())?;
     let mut whole = begun.as_ref().is_some_and(|(length, _)| is_whole(&answer.response, *length));

@@ -39,7 +39,7 @@ pub struct Request<'a> {
     /// The file's SHA-256, if the caller knows it; otherwise what the publisher says of it.
     pub sha256: Option<&'a str>,
     /// How long a server may send nothing.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// How a fetch ended.
@@ -75,7 +75,7 @@ pub fn fetch(request: &Request<'_>, progress: &mut dyn FnMut(u64, Option<u64>)) 
     })?;
     check_room(folder, entry)?;
     let mut partial = Partial::take(folder, entry)?;
-    let limits = Limits { patience: request.patience, bytes: entry.ceiling() };
+    let limits = Limits { timeout: request.timeout, bytes: entry.ceiling() };
     let answer = download::download(&url, &mut partial, &limits, expected, progress);
     let answer = answer.inspect_err(|_| partial.discard_if_useless())?;
     let found = partial.sha256()?;

@@ -25,7 +25,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(super) struct Web {
     agent: Agent,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// The last answer, with what the ones before it said.
@@ -42,23 +42,23 @@ pub(super) struct Answer {
 }
 
 impl Web {
-    /// `patience` is how long a server may be silent.
-    pub(super) fn new(patience: Duration) -> Result<Self> {
+    /// `timeout` is how long a server may be silent.
+    pub(super) fn new(timeout: Duration) -> Result<Self> {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .timeout_resolve(Some(patience))
-            .timeout_connect(Some(patience))
-            .timeout_recv_response(Some(patience))
-            .timeout_per_read(Some(patience))
+            .timeout_resolve(Some(timeout))
+            .timeout_connect(Some(timeout))
+            .timeout_recv_response(Some(timeout))
+            .timeout_per_read(Some(timeout))
             .timeout_global(Some(LONGEST))
             .user_agent(concat!("oupn-edge/", env!("CARGO_PKG_VERSION")))
             .accept_encoding("identity")
             .tls_config(TlsConfig::builder().root_certs(roots()?).build())
             .build()
             .new_agent();
-        Ok(Self { agent, patience })
+        Ok(Self { agent, timeout })
     }
 
     /// Asks for a file, or if the version is still that of the mark, for what follows its first bytes.
@@ -91,7 +91,7 @@ impl Web {
     fn unreachable(&self, url: &str, error: &ureq::Error) -> Error {
         let reason = match error {
             ureq::Error::HostNotFound => "no machine of this name was found".to_owned(),
-            ureq::Error::Timeout(_) => format!("no answer within {}", duration(self.patience.as_secs_f64())),
+            ureq::Error::Timeout(_) => format!("no answer within {}", duration(self.timeout.as_secs_f64())),
             ureq::Error::Io(error) => self.reason(error),
             error => error.to_string(),
         };
@@ -107,7 +107,7 @@ impl Web {
     /// Why nothing more came, in words.
     pub(super) fn reason(&self, error: &std::io::Error) -> String {
         if matches!(error.kind(), std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock) {
-            return format!("nothing came for {}", duration(self.patience.as_secs_f64()));
+            return format!("nothing came for {}", duration(self.timeout.as_secs_f64()));
         }
         let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         text.split(" (os error").next().unwrap_or_default().replace('\n', " ")

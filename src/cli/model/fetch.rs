@@ -45,7 +45,7 @@ pub(super) fn run(args: &Fetch) -> Result<()> {
         from: args.from.as_deref(),
         revision: args.revision.as_deref(),
         sha256: args.sha256.as_deref(),
-        patience: args.timeout,
+        timeout: args.timeout,
     };
     let fetched = fetch(&request, &mut |done, total| bar.is_at(done, total))?;
     drop(bar);
