@@ -66,6 +66,8 @@ pub(super) fn for_people(answer: &Value) -> String {
         &[
             Some(words::updates(whole("updates"))),
             Some(format!("one every {}", words::frames(whole("stride")))),
+            some(&answer["comparisons"], "comparisons with the weights in use")
+                .map(|comparisons| format!("{comparisons}, {} better", whole("publications"))),
             some(&answer["skipped_updates"], "thrown away"),
             number("learning_s").map(|_| "one is being computed".to_owned()),
             is("collapsed").then(|| "COLLAPSED: all frames look alike to the encoder".to_owned()),
@@ -126,6 +128,8 @@ mod tests {
              \x20 data        walk-1\n"
         );
         answer["merges"] = json!(2);
+        answer["comparisons"] = json!(9);
+        answer["publications"] = json!(3);
         answer["paused"] = json!(true);
         answer["camera"]["present"] = json!(false);
         answer["disk"] = json!("low");
@@ -134,6 +138,7 @@ mod tests {
         assert!(
             words.contains("paused, started 1 h 2 min ago")
                 && words.contains("5 created so far, 2 joined into older ones")
+                && words.contains("9 comparisons with the weights in use, 3 better")
                 && words.contains("LOST")
                 && words.contains("LOW")
                 && words.contains("IN TROUBLE for 1 min 30 s (No space left)"),

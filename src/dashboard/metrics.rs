@@ -42,6 +42,27 @@ pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
         "Steps of learning that were thrown away.",
         now.skipped_updates,
     );
+    text.plain(
+        "comparisons_total",
+        "counter",
+        "Comparisons of new weights with those in use.",
+        now.comparisons,
+    );
+    text.plain(
+        "publications_total",
+        "counter",
+        "New weights that were better, and taken up.",
+        now.publications,
+    );
+    if let Some(compared) = now.compared.filter(|compared| compared.before.is_finite()) {
+        text.head(
+            "score",
+            "gauge",
+            "How well weights tell frames apart without labels: 1 always, 0.5 chance.",
+        );
+        text.sample("score", "weights=\"in_use\"", compared.before);
+        text.sample("score", "weights=\"newest\"", compared.after);
+    }
     text.plain("collapsed", "gauge", "1 while the embeddings have shrunk together.", u8::from(now.collapsed));
     if let Some(update) = now.curves.back() {
         let losses = &update.losses;

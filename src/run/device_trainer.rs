@@ -8,13 +8,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::learning::{KeptPicture, Learned, Lesson, Student};
+use super::learning::{Judged, Learned, Lesson, Student};
 use super::live::Fresh;
 use crate::encoder::inference::{Folded, Inference};
 use crate::encoder::{Parameters, Plan, Statistics};
 use crate::learner::update::LearnerState;
 use crate::learner::{Published, Trainer};
+use crate::live::KeptFrames;
 use crate::live::kept::direction;
+use crate::live::score::{self, Publish};
 use crate::tensors::{Tensor, TensorFile};
 use crate::windows::Sample;
 use crate::{Error, Result};
@@ -72,12 +74,23 @@ pub struct DeviceTrainer {
     /// Embeds the kept pictures with weights that are about to be published.
     inference: Option<Inference>,
     threads: usize,
+    /// Which weights are published.
+    publish: Publish,
+    /// Whether weights that are worse than those in use are given up: not those of a cold start, which has nothing to go back to.
+    goes_back: bool,
 }
 
 impl DeviceTrainer {
     /// A trainer whose weights are the ones in use.
-    pub fn new(trainer: Trainer, threads: usize) -> Self {
-        Self { trainer, in_use: None, inference: None, threads }
+    pub fn new(trainer: Trainer, publish: Publish, goes_back: bool, threads: usize) -> Self {
+        Self { trainer, in_use: None, inference: None, threads, publish, goes_back }
+    }
+
+    /// Goes on from the weights in use; whether there was anything to go back from.
+    fn go_back(&mut self) -> bool {
+        let Some(InUse { parameters, statistics }) = self.in_use.take() else { return false };
+        self.trainer.go_back(parameters, statistics);
+        true
     }
 
     /// The weights in use.
@@ -91,7 +104,7 @@ impl DeviceTrainer {
     fn embed_again(
         &mut self,
         folded: &Arc<Folded>,
-        pictures: &[KeptPicture],
+        pictures: &BTreeMap<u64, Arc<[u8]>>,
     ) -> Result<HashMap<u64, Arc<[f32]>>> {
         let inference = match &mut self.inference {
             Some(inference) => {
@@ -143,11 +156,23 @@ impl Student for DeviceTrainer {
         })
     }
 
-    fn publish(&mut self, pictures: &[KeptPicture]) -> Result<Fresh> {
-        let published = self.trainer.publish()?;
-        let directions = self.embed_again(&published.folded, pictures)?;
-        self.in_use = None;
-        Ok(Fresh { published, directions })
+    fn publish(&mut self, kept: &KeptFrames) -> Result<Judged> {
+        let (step, published) = (self.trainer.steps(), self.trainer.publish()?);
+        let directions = self.embed_again(&published.folded, &kept.pictures())?;
+        let mut after = kept.clone();
+        after.turn(|kept| {
+            Ok::<_, Error>(Arc::clone(directions.get(&kept.frame).unwrap_or(&kept.direction)))
+        })?;
+        let comparison = score::compare(kept, &after);
+        let better = comparison.is_some_and(|comparison| comparison.is_better());
+        if better || self.publish == Publish::Always {
+            self.in_use = None;
+            let fresh = Some(Fresh { published, directions });
+            return Ok(Judged { step, comparison, fresh, went_back: false });
+        }
+        let worse = comparison.is_some_and(|comparison| comparison.is_worse());
+        let went_back = worse && self.goes_back && self.go_back();
+        Ok(Judged { step, comparison, fresh: None, went_back })
     }
 
     fn save(&self, tensors: &mut BTreeMap<String, Tensor>, header: &mut HashMap<String, String>) {

@@ -14,7 +14,7 @@ use super::status::{Seen, Status};
 use crate::camera::Counters;
 use crate::device::clock::Stamp;
 use crate::device::service::ServiceManager;
-use crate::trace::{self, CameraState, DiskLevel, DiskTrouble, Record, Recorder};
+use crate::trace::{self, CameraState, DiskLevel, DiskTrouble, PublicationOutcome, Record, Recorder};
 use crate::words;
 
 /// Something that happened.
@@ -79,6 +79,8 @@ pub enum Event {
     Update(trace::Update),
     /// An update was thrown away.
     Skipped(trace::UpdateSkipped),
+    /// New weights were compared with those in use.
+    Compared(trace::Publication),
     /// All frames look alike to the encoder, or no longer.
     Collapse(trace::Collapse),
     /// A checkpoint was written, or could not be.
@@ -188,6 +190,17 @@ impl Journal {
             Event::Skipped(skipped) => {
                 self.record(Record::UpdateSkipped(skipped));
                 self.status.change(|now| now.skipped_updates += 1);
+            }
+            Event::Compared(publication) => {
+                let trace::Publication { outcome, before, after, error, .. } = publication;
+                let scores = format!("score {after:.4}, before {before:.4} ± {error:.4}");
+                match outcome {
+                    PublicationOutcome::Published => log::info!("what was learned is taken up: {scores}"),
+                    PublicationOutcome::WentBack => log::info!("learning goes back: {scores}"),
+                    _ => log::info!("what was learned waits: {scores}"),
+                }
+                self.record(Record::Publication(publication));
+                self.status.change(|now| now.note_publication(publication));
             }
             Event::Collapse(collapse) => {
                 let (collapsed, level) = (collapse.collapsed, collapse.level);
@@ -333,6 +346,29 @@ mod tests {
         let reader = Reader::open(Arc::new(fs), Path::new("/trace")).unwrap();
         let records: Vec<_> = reader.map(|entry| entry.unwrap().record).collect();
         assert_eq!(records, [Record::Merge(merge)]);
+    }
+
+    #[test]
+    fn a_comparison_is_recorded_and_counted() {
+        let fs = Simulated::with_dir("/trace");
+        let (journal, writer) = journal(&fs, ServiceManager::default());
+        let compared = |outcome| trace::Publication {
+            update: 12,
+            frame: 254,
+            outcome,
+            before: 0.91,
+            after: 0.93,
+            error: 0.005,
+            questions: 140,
+        };
+        let both = [PublicationOutcome::Waits, PublicationOutcome::Published].map(compared);
+        both.into_iter().for_each(|one| journal.tell(Event::Compared(one)));
+        let counted = journal.status.look(|now| (now.comparisons, now.publications, now.compared));
+        assert_eq!(counted, (2, 1, Some(both[1])));
+        writer.close(Duration::from_secs(60)).unwrap();
+        let reader = Reader::open(Arc::new(fs), Path::new("/trace")).unwrap();
+        let records: Vec<_> = reader.map(|entry| entry.unwrap().record).collect();
+        assert_eq!(records, both.map(Record::Publication));
     }
 
     #[test]

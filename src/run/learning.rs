@@ -6,7 +6,6 @@
 //! between two frames, together with the kept pictures as these weights see them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,6 +17,8 @@ use super::device_trainer::InUse;
 use super::live::Fresh;
 use crate::learner::update::{LearnerState, Update};
 use crate::learner::{Published, WindowOfFrames};
+use crate::live::KeptFrames;
+use crate::live::score::Comparison;
 use crate::memory::Control;
 use crate::tensors::Tensor;
 use crate::trace;
@@ -48,8 +49,18 @@ pub struct Lesson {
     pub beta: Option<f64>,
 }
 
-/// A picture to embed again: the sample's number and its pixels.
-pub type KeptPicture = (u64, Arc<[u8]>);
+/// What became of weights that were to be published.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The last update that went into them.
+    pub step: u64,
+    /// The newest weights beside those in use; none if there was too little to compare them by.
+    pub comparison: Option<Comparison>,
+    /// The weights to take up, if they are to be.
+    pub fresh: Option<Fresh>,
+    /// Whether the learner went back to the weights in use.
+    pub went_back: bool,
+}
 
 impl Lesson {
     /// As the trainer reads it. Views are numbered by the window's first frame: whatever happened in between, the same frames
@@ -96,8 +107,9 @@ pub trait Student: Send {
     fn measure(&mut self, _samples: &[Sample]) -> Result<Option<Published>> {
         Ok(None)
     }
-    /// The weights as they are now, and these pictures as they see them. From now on they are the ones in use.
-    fn publish(&mut self, pictures: &[KeptPicture]) -> Result<Fresh>;
+    /// Compares the weights as they are now with those in use, by these frames. If they are better they are the ones in use from
+    /// now on, and come back with the frames as they see them.
+    fn publish(&mut self, kept: &KeptFrames) -> Result<Judged>;
     /// Goes on from another state, with these weights in use if they are not the state's own, and says what those are.
     fn restore(&mut self, state: LearnerState, in_use: Option<InUse>) -> Result<Published>;
 }
@@ -107,8 +119,8 @@ pub trait Student: Send {
 pub enum Job {
     /// Learn from a window.
     Learn(Lesson),
-    /// Publish the weights, with these pictures as they see them.
-    Publish(Vec<KeptPicture>),
+    /// Publish the weights if they are better than those in use, by these frames.
+    Publish(Box<KeptFrames>),
     /// Write a checkpoint with this part of the live path.
     Save(Box<LivePart>),
     /// Measure batch norm's statistics on these samples.
@@ -123,7 +135,7 @@ pub enum Report {
     /// Of a lesson.
     Learned(Box<Result<Learned>>),
     /// Of a publication.
-    Published(Box<Result<Fresh>>),
+    Published(Box<Result<Judged>>),
     /// Of a checkpoint.
     Saved(trace::Checkpoint),
     /// Of measured statistics.
@@ -159,7 +171,7 @@ impl LearnerThread {
             while let Ok(job) = incoming.recv() {
                 let report = match job {
                     Job::Learn(lesson) => Report::Learned(Box::new(pool.install(|| student.learn(&lesson)))),
-                    Job::Publish(pictures) => Report::Published(Box::new(student.publish(&pictures))),
+                    Job::Publish(kept) => Report::Published(Box::new(student.publish(&kept))),
                     Job::Save(live) => Report::Saved(
                         checkpoints.save(&live, |tensors, header| student.save(tensors, header)),
                     ),

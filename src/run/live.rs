@@ -273,12 +273,9 @@ impl LivePath {
         let turned = kept.turn(|picture| match directions.get(&picture.frame) {
             Some(direction) => Ok(Arc::clone(direction)),
             None => match &picture.pixels {
-                Some(pixels) => {
-                    self.embed(pixels)?;
-                    Ok(direction(&self.embedding))
-                }
-                // Of those there is nothing to embed: they go with their category, as far as anybody can tell.
-                None => Ok(Arc::clone(&picture.direction)),
+                // Where there is nothing to embed, a picture goes with its category, as far as anybody can tell.
+                Some(pixels) if self.embed(pixels).is_ok() => Ok(direction(&self.embedding)),
+                _ => Ok(Arc::clone(&picture.direction)),
             },
         });
         self.kept = kept;

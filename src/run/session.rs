@@ -89,6 +89,8 @@ pub struct Ended {
     pub updates: u64,
     /// Updates thrown away in this start.
     pub skipped: u64,
+    /// How often new weights were compared with those in use, and how often they were taken up, in this start.
+    pub compared: (u64, u64),
     /// Pictures that could not be used.
     pub corrupt: u64,
     /// What else is missing of the source, and why: it was cut off, or is damaged.
@@ -408,6 +410,7 @@ impl Session {
             frames: self.state.frames,
             updates: self.state.updates,
             skipped: self.state.skipped,
+            compared: self.journal.status.look(|now| (now.comparisons, now.publications)),
             corrupt: self.state.corrupt + self.feed.counters().corrupt,
             missing: self.feed.missing(),
             categories: self.live.categories(),
@@ -664,7 +667,8 @@ impl Core {
         let card = start.model.card.to_toml()?;
         let pool = learning::pool(plan.threads)?;
         let trainer = pool.install(|| Trainer::new(settings, start.model, encoder))?;
-        let mut trainer = DeviceTrainer::new(trainer, plan.threads);
+        let warm = plan.model.is_some();
+        let mut trainer = DeviceTrainer::new(trainer, settings.publish, warm, plan.threads);
         if let Some(restored) = start.restored {
             let part = restored.live;
             live.use_weights(trainer.restore(restored.learner, restored.in_use)?)?;

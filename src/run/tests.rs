@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::checkpoint::{CheckpointWriter, LiveHeader, LivePart, decode, encode};
 use super::device_trainer::InUse;
-use super::learning::{Job, KeptPicture, Learned, LearnerThread, Lesson, Student};
-use super::live::Fresh;
+use super::learning::{Job, Judged, Learned, LearnerThread, Lesson, Student};
 use super::plan::RunPlan;
 use super::status::Status;
 use super::{Session, learning, start};
@@ -22,6 +21,7 @@ use crate::encoder::ModelCard;
 use crate::encoder::device::DeviceChoice;
 use crate::learner::update::{LearnerState, Refusal, Update};
 use crate::learner::{Published, saved};
+use crate::live::KeptFrames;
 use crate::memory::{Control, LiveMemory};
 use crate::storage::OsFilesystem;
 use crate::tensors::Tensor;
@@ -113,7 +113,7 @@ impl Student for Slow {
         saved::save(&self.state, tensors, header);
     }
 
-    fn publish(&mut self, _: &[KeptPicture]) -> Result<Fresh> {
+    fn publish(&mut self, _: &KeptFrames) -> Result<Judged> {
         Err(Error::Device("never asked".into()))
     }
 
@@ -160,7 +160,7 @@ impl Student for Counting {
         saved::save(&self.0, tensors, header);
     }
 
-    fn publish(&mut self, _: &[KeptPicture]) -> Result<Fresh> {
+    fn publish(&mut self, _: &KeptFrames) -> Result<Judged> {
         Err(Error::Device("never asked".into()))
     }
 
@@ -216,7 +216,7 @@ impl Student for Unlucky {
         saved::save(&self.0, tensors, header);
     }
 
-    fn publish(&mut self, _: &[KeptPicture]) -> Result<Fresh> {
+    fn publish(&mut self, _: &KeptFrames) -> Result<Judged> {
         Err(Error::Device("never asked".into()))
     }
 

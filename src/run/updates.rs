@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::journal::Event;
-use super::learning::{Job, Learned, LearnerThread, Lesson, Report};
-use super::live::Fresh;
+use super::learning::{Job, Judged, Learned, LearnerThread, Lesson, Report};
 use super::session::{Ending, Phase, Session};
 use crate::learner::update::Refusal;
-use crate::trace::{self, SkipReason};
+use crate::live::score::Comparison;
+use crate::trace::{self, PublicationOutcome, SkipReason};
 use crate::{Error, Result};
 
 /// Below this spread of the embeddings they count as collapsed; 1 means that they point everywhere alike.
@@ -50,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Has the weights published if that is due: the kept pictures are to cost at most a tenth of what learning costs.
+    /// Has the weights compared with those in use, and published if they are better, when that is due: the kept pictures are to cost at most a tenth of what learning costs.
     fn publish_if_due(&mut self) {
         let pictures = self.live.kept.pictures();
         let settings = &self.plan.settings;
@@ -59,19 +59,42 @@ impl Session {
         if self.state.unpublished * passes as u64 <= PUBLICATION_SHARE * pictures.len() as u64 {
             return;
         }
-        if let Err(error) = self.learner.give(Job::Publish(pictures.into_iter().collect())) {
+        if let Err(error) = self.learner.give(Job::Publish(Box::new(self.live.kept.clone()))) {
             self.learner_is_gone(&error);
         }
     }
 
-    fn take_up(&mut self, fresh: Result<Fresh>) {
-        match fresh.and_then(|fresh| self.live.take_up(fresh)) {
-            Ok(changes) => {
-                self.state.unpublished = 0;
-                self.note_changes(changes);
-            }
+    /// Takes up new weights if they were found to be better; says how they compare either way.
+    fn take_judged(&mut self, judged: Result<Judged>) {
+        self.state.unpublished = 0;
+        let taken = judged.and_then(|judged| {
+            let outcome = match (&judged.fresh, judged.went_back) {
+                (Some(_), _) => PublicationOutcome::Published,
+                (None, true) => PublicationOutcome::WentBack,
+                (None, false) => PublicationOutcome::Waits,
+            };
+            self.tell_comparison(judged.step, judged.comparison, outcome);
+            judged.fresh.map(|fresh| self.live.take_up(fresh)).transpose()
+        });
+        match taken {
+            Ok(changes) => self.note_changes(changes.unwrap_or_default()),
             Err(error) => log::error!("what was learned could not be taken up: {error}"),
         }
+    }
+
+    #[allow(clippy::cast_possible_truncation)]
+    fn tell_comparison(&self, update: u64, comparison: Option<Comparison>, outcome: PublicationOutcome) {
+        let number =
+            |of: fn(&Comparison) -> f64| comparison.as_ref().map_or(f32::NAN, |known| of(known) as f32);
+        self.journal.tell(Event::Compared(trace::Publication {
+            update,
+            frame: self.next_frame.saturating_sub(1),
+            outcome,
+            before: number(|known| known.before),
+            after: number(|known| known.after),
+            error: number(|known| known.error),
+            questions: comparison.map_or(0, |known| known.questions as u32),
+        }));
     }
 
     /// Remembers why; the loop ends the recording with it.
@@ -104,7 +127,7 @@ impl Session {
                     self.skip(self.next_frame.saturating_sub(1), SkipReason::Failed, f32::NAN, f32::NAN);
                 }
             },
-            Report::Published(fresh) => self.take_up(*fresh),
+            Report::Published(judged) => self.take_judged(*judged),
             Report::Saved(record) => self.note_checkpoint(record),
             Report::Measured(outcome) => self.take_measured(*outcome),
             Report::Restored(Ok(publication)) => {

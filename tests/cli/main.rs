@@ -22,6 +22,7 @@ mod model_fetch_faults;
 mod old_recording;
 mod pictures;
 mod privacy;
+mod publication;
 mod readback;
 mod record;
 mod report;

@@ -18,6 +18,7 @@ pub(super) fn summarise(args: &RunArgs, plan: &RunPlan, ended: &Ended) -> Result
     if args.json {
         let line = json!({
             "reason": ended.reason, "frames": ended.frames, "updates": ended.updates, "skipped_updates": ended.skipped,
+            "comparisons": ended.compared.0, "publications": ended.compared.1,
             "bad_pictures": ended.corrupt, "missing": ended.missing, "categories": ended.categories, "merges": ended.merges, "created": ended.created, "founded": ended.created,
             "seconds": ended.seconds, "ami": ended.score.ami(), "ami_frames": ended.score.frames(),
             "things": ended.score.things(), "trace": trace,
@@ -46,7 +47,13 @@ fn in_words(plan: &RunPlan, ended: &Ended, trace: &Path) -> String {
         if ended.merges > 0 { format!(", {} joined into older ones", ended.merges) } else { String::new() };
     line("categories", format!("{} in memory, {} created so far{joined}", ended.categories, ended.created));
     let skipped = if ended.skipped > 0 { format!(", {} thrown away", ended.skipped) } else { String::new() };
-    line("learning", format!("{} of the encoder{skipped}", words::updates(ended.updates)));
+    let compared = match ended.compared {
+        (0, _) => String::new(),
+        (comparisons, better) => {
+            format!("; what was learned was better, and taken up, {better} of {comparisons} times")
+        }
+    };
+    line("learning", format!("{} of the encoder{skipped}{compared}", words::updates(ended.updates)));
     if ended.corrupt > 0 {
         let pictures = words::counted(ended.corrupt, "picture", "pictures");
         line("left out", format!("{pictures} that could not be used"));

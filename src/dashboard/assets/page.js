@@ -194,7 +194,8 @@ function latency() {
 function learningNote() {
   if (now.collapsed) return "the embeddings have collapsed";
   const state = now.learning_s === null ? `a step every ${now.stride} frames` : `learning for ${duration(now.learning_s)}`;
-  return now.skipped_updates ? `${state}, ${now.skipped_updates} thrown away` : state;
+  const compared = now.comparisons ? `, better ${now.publications} of ${now.comparisons} times` : "";
+  return now.skipped_updates ? `${state}${compared}, ${now.skipped_updates} thrown away` : state + compared;
 }
 
 // Runs of one category: [begin, end, category] in ms, each frame up to the next one or for one period.

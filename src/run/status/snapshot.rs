@@ -139,6 +139,12 @@ pub struct Snapshot {
     pub merges: u64,
     /// The last of these merges.
     pub joined: VecDeque<trace::Merge>,
+    /// How often new weights were compared with those in use since this start, ...
+    pub comparisons: u64,
+    /// ... and how often they were taken up.
+    pub publications: u64,
+    /// The last comparison.
+    pub compared: Option<trace::Publication>,
     /// Frames from one update to the next, as of now.
     pub stride: usize,
     /// The last frames.
@@ -199,6 +205,13 @@ impl Snapshot {
         self.newest = Some(seen);
     }
 
+    /// Notes that new weights were compared with those in use.
+    pub fn note_publication(&mut self, publication: trace::Publication) {
+        self.comparisons += 1;
+        self.publications += u64::from(publication.outcome == trace::PublicationOutcome::Published);
+        self.compared = Some(publication);
+    }
+
     /// Notes a merge: what is shown of the younger category becomes the older one's.
     pub fn note_merge(&mut self, merge: trace::Merge) {
         for moment in self.ribbon.iter_mut().filter(|moment| moment.category == merge.from) {
@@ -236,6 +249,7 @@ impl Snapshot {
         self.joined.clear();
         // A loss at a time tells what kind of time it was.
         self.curves.clear();
+        self.compared = None;
     }
 
     /// The state in one word.

@@ -1,14 +1,18 @@
 //! The steps of opening a run, each on its own.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::{plan, small_settings};
 use crate::camera::{Camera, Frame};
 use crate::config::Settings;
-use crate::learner::Published;
+use crate::learner::{Published, Trainer};
+use crate::live::score::Publish;
 use crate::run::Session;
 use crate::run::checkpoint::{LiveHeader, NumbersUsed};
+use crate::run::device_trainer::DeviceTrainer;
 use crate::run::feed::Feed;
+use crate::run::learning::{Lesson, Student};
 use crate::run::live::{Fresh, LivePath, Threshold};
 use crate::run::plan::RunPlan;
 use crate::run::resume::{Before, Position};
@@ -16,6 +20,7 @@ use crate::run::session::Core;
 use crate::run::start::Start;
 use crate::storage::{CheckpointStore, OsFilesystem};
 use crate::trace::Place;
+use crate::windows::Sample;
 
 fn store(plan: &RunPlan) -> CheckpointStore {
     CheckpointStore::open(std::sync::Arc::new(OsFilesystem), &plan.data.join("checkpoints")).unwrap()
@@ -160,4 +165,61 @@ fn weights_that_changed_nothing_change_no_category() {
     assert!(differ.fold(0.0, f32::max) < 1e-5);
     let similarity = |threshold: Option<Threshold>| threshold.unwrap().similarity;
     assert!((similarity(threshold) - similarity(live.threshold)).abs() < 0.05);
+}
+
+/// A trainer with a window of the built-in world learned, and a live path that was shown some of it.
+fn learned(publish: Publish, warm: bool) -> (DeviceTrainer, LivePath, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { publish, learning_rate: 0.05, ..small_settings() };
+    let plan = plan(folder.path(), settings);
+    let mut before = Before::default();
+    let (mut feed, mut live) = opened(&plan, &mut before);
+    shown(&mut live, &mut feed, 0..120);
+    let model = Start::new(&plan).unwrap().model;
+    let encoder = plan.device.open().unwrap();
+    let encoder = encoder.training_encoder(Arc::clone(&model.plan), Default::default(), 1).unwrap();
+    let trainer = Trainer::new(&plan.settings, model, encoder).unwrap();
+    let mut trainer = DeviceTrainer::new(trainer, publish, warm, 1);
+    let pictures = live.kept.pictures();
+    let samples = (0..plan.settings.window as u64).zip(pictures.values().cycle()).map(|(frame, pixels)| {
+        let pixels = Arc::clone(pixels);
+        Sample { frame, sequence: frame, pixels, companion: None }
+    });
+    let lesson = Lesson { samples: samples.collect(), stride: 1, beta: None };
+    assert_eq!(trainer.learn(&lesson).unwrap().update.refused, None);
+    (trainer, live, folder)
+}
+
+/// The weights in use that a checkpoint would name beside the newest.
+fn in_use(trainer: &DeviceTrainer) -> bool {
+    let (mut tensors, mut header) = Default::default();
+    trainer.save(&mut tensors, &mut header);
+    tensors.keys().any(|name| name.starts_with("in_use."))
+}
+
+#[test]
+fn new_weights_are_taken_up_only_if_they_are_better() {
+    // A step this long from weights that tell things apart is no gain.
+    let (mut trainer, live, _folder) = learned(Publish::Better, false);
+    let judged = trainer.publish(&live.kept).unwrap();
+    let comparison = judged.comparison.unwrap();
+    assert_eq!(judged.fresh.is_some(), comparison.is_better());
+    assert!(!comparison.is_better(), "{comparison:?}: the test shows nothing");
+    assert!(in_use(&trainer) && !judged.went_back, "the newest are still beside those in use");
+
+    let (mut trainer, live, _folder) = learned(Publish::Always, false);
+    assert!(in_use(&trainer));
+    assert!(trainer.publish(&live.kept).unwrap().fresh.is_some());
+    assert!(!in_use(&trainer), "they are the ones in use now");
+}
+
+#[test]
+fn a_warm_start_goes_back_from_weights_that_are_worse() {
+    let (mut trainer, live, _folder) = learned(Publish::Better, true);
+    let worse = trainer.publish(&live.kept).unwrap();
+    assert!(worse.comparison.unwrap().is_worse(), "{worse:?}: the test shows nothing");
+    assert!(worse.went_back && worse.fresh.is_none() && !in_use(&trainer));
+    // The weights are those in use again: nothing is left to compare.
+    let again = trainer.publish(&live.kept).unwrap().comparison.unwrap();
+    assert!((again.before - again.after).abs() < 1e-6, "{again:?}");
 }

@@ -372,7 +372,7 @@ mod tests {
                 words_seen += 1;
             }
         }
-        assert_eq!(words_seen, 29);
+        assert_eq!(words_seen, 31);
     }
 
     proptest! {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::{EncoderKind, ScheduleKind, Settings};
 use crate::encoder::NormMode;
 use crate::encoder::plan::Padding;
+use crate::live::score::Publish;
 use crate::memory::{EntropyOf, PseudoLabel, Variant, Writes};
 use crate::views::{Augmentation, Pairing, Reduction};
 
@@ -71,6 +72,7 @@ impl Preset {
             live_writes: Writes::Hard,
             live_frames: 5,
             live_megabytes: 64,
+            publish: Publish::Better,
             views: Pairing::TwoAugmented,
             second_views: 1,
             augmentation: Augmentation::Saycam,

@@ -9,6 +9,7 @@ use super::presets::Preset;
 use crate::encoder::plan::{BatchNorm, Padding, Plan};
 use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
+use crate::live::score::Publish;
 use crate::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant, Writes};
 use crate::views::{Augmentation, Pairing, Reduction};
 use crate::windows::LongRules;
@@ -116,6 +117,8 @@ settings! {
     live_frames: usize, Whole(0, 64);
     /// The most memory that these pictures may take, in mebibytes.
     live_megabytes: usize, Whole(0, 4096);
+    /// Which weights the live categories are given: those that tell the kept pictures apart better than the ones in use, or all.
+    publish: Publish, OneOf(&["better", "always"]);
 
     /// Which two images of a frame are compared.
     views: Pairing, OneOf(&["clean_and_augmented", "two_augmented", "next_frame"]);

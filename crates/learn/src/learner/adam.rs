@@ -116,6 +116,11 @@ impl Adam {
         }
     }
 
+    /// Forgets which way the weights were going. How long gradients usually are is still known.
+    pub fn stand_still(&mut self) {
+        self.first.fill(0.0);
+    }
+
     /// Whether an encoder's gradient with this square length is an explosion: a thousand times as long as those
     /// remembered. Nothing is said before [`REMEMBERED`] updates, when gradients still differ that much by nature, nor of
     /// what is not finite, which [`Adam::update`] refuses.

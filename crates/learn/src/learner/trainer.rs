@@ -13,7 +13,7 @@ use super::schedule::Schedule;
 use super::update::{LearnerState, Refusal, Update, spread};
 use crate::config::Settings;
 use crate::encoder::inference::Folded;
-use crate::encoder::{NormMode, Parameters, TrainingEncoder};
+use crate::encoder::{NormMode, Parameters, Statistics, TrainingEncoder};
 use crate::memory::Control;
 use crate::model::Model;
 use crate::objective::{Embeddings, Objective, Oupn, Question};
@@ -168,6 +168,13 @@ impl Trainer {
         self.model.control = state.control;
         self.adam = state.adam;
         Ok(())
+    }
+
+    /// Gives up what was learned since these weights: the optimiser forgets which way it was going, too.
+    pub fn go_back(&mut self, parameters: Parameters, statistics: Statistics) {
+        self.model.parameters = parameters;
+        self.model.statistics = statistics;
+        self.adam.stand_still();
     }
 
     /// Replaces the running statistics by those of these pictures alone, for weights whose own are of nothing: see

@@ -195,6 +195,16 @@ impl KeptFrames {
         self.exemplars.get(&category).map_or(&[], Vec::as_slice)
     }
 
+    /// Every category of which something is kept, with its exemplars.
+    pub fn categories(&self) -> impl Iterator<Item = (u64, &[KeptFrame])> {
+        self.exemplars.iter().map(|(category, own)| (*category, own.as_slice()))
+    }
+
+    /// The pairs of consecutive samples.
+    pub fn consecutive(&self) -> impl Iterator<Item = (&KeptFrame, &KeptFrame)> {
+        self.pairs.iter().map(|(first, second)| (first, second))
+    }
+
     /// The pairs, for the threshold.
     pub fn pairs(&self) -> Vec<Pair<'_>> {
         let pairs = self.pairs.iter();

@@ -1,6 +1,8 @@
 //! Events in words, one line each, for people who read a table or a report.
 
-use crate::trace::{Calibration, CameraState, DropReason, Record, SkipReason, StopReason};
+use crate::trace::{
+    Calibration, CameraState, DropReason, PublicationOutcome, Record, SkipReason, StopReason,
+};
 use crate::words;
 
 /// What a record says; empty for frames, updates and regular readings, which are numbers rather than events.
@@ -24,6 +26,20 @@ pub fn describe(record: &Record) -> String {
                 SkipReason::Unknown => "a reason of a later version",
             };
             format!("an update was thrown away: {reason}")
+        }
+        Record::Publication(publication) => {
+            let outcome = match publication.outcome {
+                PublicationOutcome::Published => {
+                    "what was learned is better: the live categories go on with it"
+                }
+                PublicationOutcome::Waits => "what was learned is not clearly better yet, and waits",
+                PublicationOutcome::WentBack => "what was learned is worse: learning goes back",
+                PublicationOutcome::Unknown => {
+                    "what was learned was compared, with an outcome of a later version"
+                }
+            };
+            let (before, after) = (percent(publication.before), percent(publication.after));
+            format!("{outcome} (tells frames apart {after}, before {before})")
         }
         Record::Collapse(collapse) if collapse.collapsed => {
             format!("the embeddings have shrunk together: {:.3}, limit {:.3}", collapse.level, collapse.limit)
@@ -111,4 +127,8 @@ pub fn describe(record: &Record) -> String {
 
 fn records(number: u64) -> String {
     words::counted(number, "record", "records")
+}
+/// A share in percent; a dash if it is not known.
+fn percent(share: f32) -> String {
+    if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "–".to_owned() }
 }

@@ -182,13 +182,16 @@ impl Recording {
         Ok(missing)
     }
 
-    /// Whether a later session, gone back to a checkpoint, has the same frame or update again, or the frame of a merge.
+    /// Whether a later session, gone back to a checkpoint, has the same frame or update again, or the frame of a merge or a publication.
     fn is_repeated(&self, session: usize, record: &Record) -> bool {
         match record {
             Record::Frame(frame) => merges::is_seen_again(&self.sessions, session, frame.frame),
             Record::Merge(merge) => merges::is_seen_again(&self.sessions, session, merge.frame),
             Record::Update(update) => {
                 self.sessions.iter().skip(session).any(|later| later.updates.contains(&update.update))
+            }
+            Record::Publication(publication) => {
+                merges::is_seen_again(&self.sessions, session, publication.frame)
             }
             _ => false,
         }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::series::Series;
 use crate::recording::segments::{Segment, Segments, Wanted};
 use crate::recording::{Categories, Missing, Quantiles, Recording, Seen, describe};
-use crate::trace::{CameraState, Frame, Health, Record, Update};
+use crate::trace::{CameraState, Frame, Health, Publication, PublicationOutcome, Record, Update};
 use crate::{Error, Result};
 
 /// The most events that are listed.
@@ -72,6 +72,22 @@ pub(super) struct Learning {
     pub(super) mean_u_hat: Series,
     pub(super) beta: Series,
     pub(super) seconds: Quantiles,
+    /// Scores without labels, of the weights in use and of the newest ones, and how often the newest were taken up.
+    pub(super) in_use: Series,
+    pub(super) newest: Series,
+    pub(super) comparisons: u64,
+    pub(super) publications: u64,
+}
+
+impl Learning {
+    fn compare(&mut self, publication: &Publication, seconds: f64) {
+        self.comparisons += 1;
+        self.publications += u64::from(publication.outcome == PublicationOutcome::Published);
+        if publication.before.is_finite() && publication.after.is_finite() {
+            self.in_use.add(seconds, f64::from(publication.before));
+            self.newest.add(seconds, f64::from(publication.after));
+        }
+    }
 }
 
 /// The curves of the machine.
@@ -167,6 +183,7 @@ impl Digest {
             Record::Frame(frame) => self.frame(frame, seen.seconds, interval),
             Record::Update(update) => self.update(update, seen.seconds),
             Record::UpdateSkipped(_) => self.skipped += 1,
+            Record::Publication(publication) => self.learning.compare(publication, seen.seconds),
             Record::Health(health) => self.machine.add(seen, health),
             Record::Collapse(collapse) => self.learning.collapse_limit = Some(f64::from(collapse.limit)),
             _ => {}

@@ -6,6 +6,7 @@ use super::chart::{self, Curve, Frame};
 use super::digest::{BARS, Digest};
 use super::joined;
 use super::ribbon::{self, LANES};
+use super::series::Series;
 use super::tables;
 use super::thumbnails::Thumbnails;
 use super::words::{Escaped, clock, count, duration, percent};
@@ -207,8 +208,34 @@ fn learning(recording: &Recording, digest: &Digest) -> String {
         &[Curve::new("β", learning.beta.points()).steps()],
     );
     format!(
-        "<div class=\"charts\">{growth}{rate}{losses}{collapse}{}{beta}</div>",
+        "<div class=\"charts\">{growth}{rate}{}{losses}{collapse}{}{beta}</div>",
+        comparisons(digest),
         calibration(recording, digest)
+    )
+}
+
+/// Whether learning helps, by a score that needs no labels; nothing of a recording that was not asked.
+fn comparisons(digest: &Digest) -> String {
+    let learning = &digest.learning;
+    if learning.comparisons == 0 {
+        return String::new();
+    }
+    let note = format!(
+        "How often a kept frame is more similar to one of the same thing than to others (50 %: chance). New weights were better, \
+         and taken up, {} of {} times.",
+        count(learning.publications),
+        count(learning.comparisons)
+    );
+    let frame =
+        Frame { title: "Does learning help?", note: &note, end: digest.end, from_zero: false, level: None };
+    let percent =
+        |series: &Series| series.points().into_iter().map(|(at, share)| (at, 100.0 * share)).collect();
+    chart::curves(
+        &frame,
+        &[
+            Curve::new("weights in use", percent(&learning.in_use)),
+            Curve::new("newest weights", percent(&learning.newest)),
+        ],
     )
 }
 

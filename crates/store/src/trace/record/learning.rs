@@ -170,6 +170,44 @@ pub enum SkipReason {
     Unknown,
 }
 
+/// `publication`: the newest weights were compared with those in use, by a score that needs no labels.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Publication {
+    /// The last update that went into the newest weights.
+    pub update: u64,
+    /// The last frame that was sampled before it.
+    pub frame: u64,
+    /// What came of it.
+    pub outcome: PublicationOutcome,
+    /// The score of the weights in use: how often a frame is more similar to one of the same thing than to others. 1 is always,
+    /// 0.5 chance; not a number if there was too little to compare by.
+    #[serde(with = "number")]
+    pub before: f32,
+    /// The score of the newest ones, by the same frames.
+    #[serde(with = "number")]
+    pub after: f32,
+    /// The standard error of the difference.
+    #[serde(with = "number")]
+    pub error: f32,
+    /// Frames that were asked about.
+    pub questions: u32,
+}
+
+/// What became of new weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PublicationOutcome {
+    /// The live categories go on with them.
+    Published,
+    /// They are not better, or nobody can tell: the live categories stay with those in use, and learning goes on.
+    Waits,
+    /// They are worse: learning goes back to those in use.
+    WentBack,
+    /// An outcome of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
 /// `collapse`: the embeddings have shrunk together, or no longer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Collapse {

@@ -13,7 +13,8 @@ mod missing;
 mod recording;
 
 pub use learning::{
-    Calibration, Collapse, Frame, Losses, Merge, RunnerUp, SkipReason, Stride, Update, UpdateSkipped,
+    Calibration, Collapse, Frame, Losses, Merge, Publication, PublicationOutcome, RunnerUp, SkipReason,
+    Stride, Update, UpdateSkipped,
 };
 pub use machine::{Disk, Health, Temperature, WriteTrouble};
 pub use missing::{DropReason, Dropped, Forget, Forgotten, Recovered};
@@ -44,6 +45,8 @@ pub enum Record {
     Update(Update),
     /// An update was thrown away, and the learner left as it was.
     UpdateSkipped(UpdateSkipped),
+    /// The newest weights were compared with those in use.
+    Publication(Publication),
     /// The embeddings have shrunk together, or no longer.
     Collapse(Collapse),
     /// β was set from the first frames.
@@ -104,6 +107,7 @@ impl Record {
             | Self::Merge(_)
             | Self::Update(_)
             | Self::UpdateSkipped(_)
+            | Self::Publication(_)
             | Self::Collapse(_)
             | Self::Stride(_) => false,
             Self::Camera(_)
