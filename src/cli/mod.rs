@@ -41,6 +41,8 @@ mod threads;
 #[cfg(feature = "lab")]
 mod train;
 #[cfg(feature = "lab")]
+mod walk;
+#[cfg(feature = "lab")]
 mod watched;
 
 /// Learns visual categories from a head camera, on the device, without labels.
@@ -96,6 +98,9 @@ enum Command {
     /// Draw a run's learning curve, or a map of an episode's embeddings, as SVG
     #[command(subcommand)]
     Plot(plot::Plot),
+    #[cfg(feature = "lab")]
+    /// Make a walk: hours of a head camera among known things, as pictures with their truth
+    Walk(walk::WalkArgs),
     /// Fetch published weights, import those of other programs, or say what a weight file holds
     #[command(subcommand)]
     Model(model::Model),
@@ -160,6 +165,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Plot(command) => plot::run(&command),
         #[cfg(feature = "lab")]
         Command::Train(args) => train::run(&args),
+        #[cfg(feature = "lab")]
+        Command::Walk(args) => walk::run(&args),
     }
     .map(|()| ExitCode::SUCCESS)
 }

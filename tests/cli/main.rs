@@ -32,3 +32,5 @@ mod sources;
 #[cfg(feature = "lab")]
 mod train;
 mod video;
+#[cfg(feature = "lab")]
+mod walk;

@@ -3,6 +3,7 @@
 pub mod eval;
 pub mod streams;
 pub mod training;
+pub mod walk;
 
 use oupn_base::{Error, Result, choices, random};
 use oupn_encoder::{self as encoder, tensors};

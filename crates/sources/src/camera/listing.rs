@@ -1,14 +1,20 @@
-//! Which pictures a recording has, in which order, and when each was taken.
+//! Which pictures a recording has, in which order, when each was taken, and what it shows where somebody has said so.
 //!
 //! Pictures are `.jpg`, `.jpeg` and `.png` files in natural order, those of subfolders included. A file `rgb.txt` beside them, as the TUM RGB-D recordings
 //! have it (a line a picture: seconds and path), gives order and times instead; it may lie in the folder or, when the
-//! folder itself is named in its paths, in the one above.
+//! folder itself is named in its paths, in the one above. A file `labels.csv` says what pictures show: a line `file,label`, then one
+//! for each picture, with its path and the name of the thing. Labels are never seen by the learner; categories are scored by them.
+
+use std::collections::HashMap;
 
 use super::natural;
 use crate::{Error, Result};
 
 /// Name of the list of times.
 pub(super) const TIMES: &str = "rgb.txt";
+
+/// Name of the list of what pictures show.
+pub(super) const LABELS: &str = "labels.csv";
 
 /// More entries than this are refused rather than held in memory: at 30 pictures a second, two days.
 pub(super) const MOST: usize = 5_000_000;
@@ -20,6 +26,8 @@ pub(super) struct Entry {
     pub(super) name: String,
     /// When it was taken.
     pub(super) time_ns: Option<u64>,
+    /// What it shows, by number.
+    pub(super) truth: Option<u32>,
 }
 
 /// Whether a file may be a picture, by its name.
@@ -34,7 +42,7 @@ pub(super) fn is_picture(name: &str) -> bool {
 pub(super) fn in_order(names: impl Iterator<Item = String>) -> Vec<Entry> {
     let mut names: Vec<String> = names.filter(|name| is_picture(name)).collect();
     names.sort_by(|a, b| natural::compare(a, b));
-    names.into_iter().map(|name| Entry { name, time_ns: None }).collect()
+    names.into_iter().map(|name| Entry { name, time_ns: None, truth: None }).collect()
 }
 
 /// The pictures that a list of times names; `inside` turns each path into one within the recording, or refuses it.
@@ -59,13 +67,46 @@ pub(super) fn timed(text: &str, place: &str, inside: impl Fn(&str) -> Option<Str
             )));
         };
         if let Some(name) = inside(path).filter(|name| is_picture(name)) {
-            entries.push(Entry { name, time_ns: Some(time_ns) });
+            entries.push(Entry { name, time_ns: Some(time_ns), truth: None });
         }
         if entries.len() > MOST {
             return Err(Error::input(format!("{place}: more than {MOST} pictures; split the recording")));
         }
     }
     Ok(entries)
+}
+
+/// Gives pictures the labels of a list: each label is a number, in the order in which they are first named. Its paths begin at
+/// the folder `above`.
+///
+/// # Errors
+///
+/// The first line is not `file,label`, or another has no label.
+pub(super) fn label(entries: &mut [Entry], text: &str, place: &str, above: &str) -> Result<()> {
+    let mut lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+    if lines.next().is_none_or(|(_, line)| !line.trim_end().starts_with("file,label")) {
+        return Err(Error::input(format!(
+            "{place}: its first line is not file,label; what follows is the path of a picture, a comma and the name of what it shows"
+        )));
+    }
+    let (mut numbers, mut labels) = (HashMap::new(), HashMap::new());
+    for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+        let mut fields = line.split(',').map(str::trim);
+        let (Some(file), Some(label)) = (fields.next(), fields.next()) else {
+            return Err(Error::input(format!(
+                "{place}: line {} has no label; write the path of a picture, a comma and the name of what it shows",
+                number + 1
+            )));
+        };
+        if !label.is_empty() {
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            labels.insert(file, *numbers.entry(label).or_insert(next));
+        }
+    }
+    for entry in entries {
+        entry.truth = entry.name.strip_prefix(above).and_then(|path| labels.get(path)).copied();
+    }
+    Ok(())
 }
 
 /// Seconds with a fraction to nanoseconds, digit by digit: a double would lose the last of them.
@@ -96,11 +137,32 @@ mod tests {
         let text = "# color images\n# timestamp filename\n1305031452.791720 rgb/a.png\n\n1305031453.5 rgb/b.png\n1 depth/c.txt\n";
         let entries = timed(text, "rgb.txt", |path| Some(path.to_owned())).unwrap();
         assert_eq!(entries.len(), 2);
-        assert_eq!(entries[0], Entry { name: "rgb/a.png".into(), time_ns: Some(1_305_031_452_791_720_000) });
+        assert_eq!(
+            entries[0],
+            Entry { name: "rgb/a.png".into(), time_ns: Some(1_305_031_452_791_720_000), truth: None }
+        );
         assert_eq!(entries[1].time_ns, Some(1_305_031_453_500_000_000));
         assert!((rate(&entries).unwrap() - 1.0 / 0.70828).abs() < 1e-9);
         let error = timed("1.0 a.png\nnonsense\n", "x/rgb.txt", |path| Some(path.to_owned())).unwrap_err();
         assert!(error.to_string().contains("x/rgb.txt: line 2"), "{error}");
+    }
+
+    #[test]
+    fn labels_are_numbered_as_they_come() {
+        let mut entries = in_order(["1.png", "2.png", "3.png", "4.png"].map(str::to_owned).into_iter());
+        label(
+            &mut entries,
+            "\u{feff}file,label,more\r\n2.png,cup,x\r\n1.png, ball\n\n4.png,cup\n3.png,\n",
+            "l",
+            "",
+        )
+        .unwrap();
+        let truths: Vec<_> = entries.iter().map(|entry| entry.truth).collect();
+        assert_eq!(truths, [Some(1), Some(0), None, Some(0)]);
+        let fault =
+            |text: &str| label(&mut entries.clone(), text, "x/labels.csv", "").unwrap_err().to_string();
+        assert!(fault("1.png,cup\n").contains("first line is not file,label"));
+        assert!(fault("file,label\n1.png\n").contains("x/labels.csv: line 2 has no label"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use zip::ZipArchive;
 
 use super::exif::{self, Taken};
-use super::listing::{self, Entry, MOST, TIMES};
+use super::listing::{self, Entry, LABELS, MOST, TIMES};
 use super::regular::open_regular;
 use super::{Counters, Frame, Kind, Next, Options, Source};
 use crate::frame::picture;
@@ -57,10 +57,14 @@ enum Store {
 impl Pictures {
     /// The pictures of a folder.
     pub(super) fn folder(place: &Path, options: &Options) -> Result<Self> {
-        let entries = match folder_times(place)? {
+        let mut entries = match folder_times(place)? {
             Some(entries) => entries,
             None => listing::in_order(folder_names(place)?.into_iter()),
         };
+        let labels = place.join(LABELS);
+        if let Some(text) = read_list(&labels)? {
+            listing::label(&mut entries, &text, &labels.display().to_string(), "")?;
+        }
         Self::new(place, Store::Folder, entries, options)
     }
 
@@ -81,24 +85,30 @@ impl Pictures {
         }
         let names: Vec<String> =
             archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
-        let times =
-            names.iter().filter(|name| name.rsplit('/').next() == Some(TIMES)).min_by_key(|name| name.len());
-        let entries = match times {
+        // A list in the archive, as high up as there is one: its text, its place in words, and the folder that its paths begin at.
+        let mut list = |wanted: &str| -> Result<Option<(String, String, String)>> {
+            let found = names.iter().filter(|name| name.rsplit('/').next() == Some(wanted));
+            let Some(name) = found.min_by_key(|name| name.len()) else { return Ok(None) };
+            let mut text = Vec::new();
+            let read = archive
+                .by_name(name)
+                .map_err(std::io::Error::other)
+                .and_then(|file| file.take(LARGEST_LIST).read_to_end(&mut text));
+            read.map_err(|error| Error::io(place.join(name), error))?;
+            let above = name.strip_suffix(wanted).unwrap_or_default().to_owned();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            Ok(Some((text, place.join(name).display().to_string(), above)))
+        };
+        let (times, labels) = (list(TIMES)?, list(LABELS)?);
+        let mut entries = match times {
             None => listing::in_order(names.into_iter()),
-            Some(times) => {
-                let mut text = Vec::new();
-                let read = archive
-                    .by_name(times)
-                    .map_err(std::io::Error::other)
-                    .and_then(|file| file.take(LARGEST_LIST).read_to_end(&mut text));
-                read.map_err(|error| Error::io(place.join(times), error))?;
-                let above = times.strip_suffix(TIMES).unwrap_or_default();
-                let shown = place.join(times).display().to_string();
-                listing::timed(&String::from_utf8_lossy(&text), &shown, |path| {
-                    Some(format!("{above}{path}"))
-                })?
+            Some((text, shown, above)) => {
+                listing::timed(&text, &shown, |path| Some(format!("{above}{path}")))?
             }
         };
+        if let Some((text, shown, above)) = labels {
+            listing::label(&mut entries, &text, &shown, &above)?;
+        }
         Self::new(place, Store::Zip(Box::new(archive)), entries, options)
     }
 
@@ -192,20 +202,22 @@ impl Pictures {
     }
 }
 
+/// The text of a list; none if there is no such file.
+fn read_list(path: &Path) -> Result<Option<String>> {
+    let file = match open_regular(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io(path, error)),
+    };
+    let mut text = Vec::new();
+    file.take(LARGEST_LIST).read_to_end(&mut text).map_err(|error| Error::io(path, error))?;
+    Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+}
+
 /// Order and times from a list in the folder, or from one above that names pictures in this folder.
 fn folder_times(place: &Path) -> Result<Option<Vec<Entry>>> {
-    let read = |path: &Path| -> Result<Option<String>> {
-        let file = match open_regular(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::io(path, error)),
-        };
-        let mut text = Vec::new();
-        file.take(LARGEST_LIST).read_to_end(&mut text).map_err(|error| Error::io(path, error))?;
-        Ok(Some(String::from_utf8_lossy(&text).into_owned()))
-    };
     let own = place.join(TIMES);
-    if let Some(text) = read(&own)? {
+    if let Some(text) = read_list(&own)? {
         return listing::timed(&text, &own.display().to_string(), |path| Some(path.to_owned())).map(Some);
     }
     // A relative path may end in `..` or be empty: the real one has a name and a parent.
@@ -214,7 +226,7 @@ fn folder_times(place: &Path) -> Result<Option<Vec<Entry>>> {
         return Ok(None);
     };
     let list = above.join(TIMES);
-    let Some(text) = read(&list)? else { return Ok(None) };
+    let Some(text) = read_list(&list)? else { return Ok(None) };
     let inside = |path: &str| Some(path.strip_prefix(name)?.strip_prefix('/')?.to_owned());
     let entries = listing::timed(&text, &list.display().to_string(), inside)?;
     Ok(Some(entries).filter(|entries| !entries.is_empty()))
@@ -274,14 +286,14 @@ impl Source for Pictures {
         self.next += 1;
         let decoded = self.read(index).and_then(|()| picture(&self.file, &mut frame.rgb));
         let time = self.time(index);
-        let Some(Entry { name, .. }) = self.entries.get(index) else { return Ok(Next::End) };
+        let Some(Entry { name, truth, .. }) = self.entries.get(index) else { return Ok(Next::End) };
         match decoded {
             Ok((width, height)) => {
                 self.counters.frames += 1;
                 (frame.width, frame.height, frame.sequence) = (width, height, index as u64);
                 frame.monotonic_ns = super::now();
                 frame.recorded_ns = time;
-                (frame.truth, frame.mask) = (None, None);
+                (frame.truth, frame.mask) = (*truth, None);
                 Ok(Next::Frame)
             }
             Err(error) => {
