@@ -44,11 +44,11 @@ fn observe(criterion: &mut Criterion) {
     let all = embeddings(300, 100, dimension);
     let mut memory = LiveMemory::new(slots, dimension).unwrap();
     for z in all.chunks_exact(dimension) {
-        // β = −12: every frame founds a category, until all slots are in use.
+        // β = −12: every frame creates a category, until all slots are in use.
         memory.observe(z, &Control::default(), &rules).unwrap();
     }
     assert_eq!(memory.prototypes().in_use(), slots);
-    // β = 0: no frame founds one, so every slot is read and written, the most work that a frame can be.
+    // β = 0: no frame creates one, so every slot is read and written, the most work that a frame can be.
     let control = Control { beta: 0.0, ..CONTROL };
     let mut next = all.chunks_exact(dimension).cycle();
     criterion.bench_function("observe K=75 D=1280, all slots written", |bencher| {

@@ -191,7 +191,7 @@ fn summarise(
         let d = window.d_control();
         format!(
             "window      {frames} frames, {dimension} numbers each, {slots} slots\n\
-             categories  {created} founded, {in_use} slots in use afterwards\n\
+             categories  {created} created, {in_use} slots in use afterwards\n\
              loss        {:.6} = self {:.6} + {} × entropy {:.6} + {} × creation {:.6} (mean creation {:.4})\n\
              gradient    1/τ {:+.6}, β {:+.6}, γ {:+.6}, ‖∂h1‖ {norm_1:.6}, ‖∂h2‖ {norm_2:.6}\n\
              written     {}\n",

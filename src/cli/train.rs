@@ -294,7 +294,7 @@ impl Progress {
         let rate = done / training.running().saturating_sub(self.from.1).as_secs_f64().max(1e-9);
         let mean = |sum: f64| sum / f64::from(self.summed.max(1));
         let message = format!(
-            "loss {:.3}  founded {:.0}  spread {:.2}  {rate:.2} windows/s",
+            "loss {:.3}  created {:.0}  spread {:.2}  {rate:.2} windows/s",
             mean(self.losses),
             mean(self.created),
             step.update.spread

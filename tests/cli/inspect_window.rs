@@ -116,7 +116,7 @@ fn the_summary_reads_well() {
     let run =
         inspect("window", &golden("omniglot-reference-carried.safetensors"), &folder.path().join("o"), &[]);
     let text = String::from_utf8(run.stdout).unwrap();
-    for word in ["24 frames", "founded", "loss", "gradient", "β"] {
+    for word in ["24 frames", "created", "loss", "gradient", "β"] {
         assert!(text.contains(word), "{text}");
     }
 }

@@ -190,11 +190,11 @@ fn no_pixel_reaches_the_disk_unless_asked_for() {
 
     folder.run("asked", &["--frames", "15", "--keep-thumbnails", "--keep-window"]);
     let pictures = std::fs::read_dir(folder.data("asked").join("thumbnails")).unwrap().count();
-    let founded = entries(&folder.data("asked"))
+    let created = entries(&folder.data("asked"))
         .iter()
         .filter(|entry| matches!(&entry.record, Record::Frame(frame) if frame.created))
         .count();
-    assert_eq!(pictures, founded);
+    assert_eq!(pictures, created);
     let (tensors, _) = newest_checkpoint(&folder.data("asked"));
     assert!(tensors.iter().any(|(name, _)| name == "ring.frames"));
 }
@@ -307,12 +307,12 @@ fn a_camera_goes_on_under_new_numbers_also_without_a_checkpoint() {
     }
     let numbers = entries_of_frames(&data);
     assert!(numbers.windows(2).all(|pair| pair[0].0 < pair[1].0), "{numbers:?}");
-    // No category was founded twice.
-    let founded: Vec<u64> = numbers.iter().filter(|frame| frame.1).map(|frame| frame.2).collect();
-    assert!(founded.windows(2).all(|pair| pair[0] < pair[1]), "{founded:?}");
+    // No category was created twice.
+    let created: Vec<u64> = numbers.iter().filter(|frame| frame.1).map(|frame| frame.2).collect();
+    assert!(created.windows(2).all(|pair| pair[0] < pair[1]), "{created:?}");
 }
 
-/// Number, whether it founded a category, and the category, of every frame in the trace.
+/// Number, whether it created a category, and the category, of every frame in the trace.
 fn entries_of_frames(data: &Path) -> Vec<(u64, bool, u64)> {
     if !data.join("trace").exists() {
         return Vec::new();

@@ -11,7 +11,7 @@ use oupn_edge::trace::{DiskLevel, DiskSettings, Reader, Record, Stride, TraceSet
 use crate::support::mounted::Mounted;
 
 /// Long enough that a busy machine does not matter; every wait ends as soon as it can.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn the_trace_outlives_everything_else_on_a_full_disk() {
@@ -35,7 +35,7 @@ fn the_trace_outlives_everything_else_on_a_full_disk() {
     let (writer, _) = TraceWriter::open(Arc::new(OsFilesystem), &trace, settings, clock).unwrap();
     let record = |n: u32| writer.record(Record::Stride(Stride { from: n, to: n, reason: "x".repeat(200) }));
     record(0);
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
 
     // Somebody else fills the disk to the last byte.
     let hog = folder.path().join("hog");
@@ -58,9 +58,9 @@ fn the_trace_outlives_everything_else_on_a_full_disk() {
     assert!(!record(u32::MAX));
 
     std::fs::remove_file(hog).unwrap();
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     assert!(record(accepted));
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
 
     let mut reader = Reader::open(Arc::new(OsFilesystem), &trace).unwrap();
     let numbers = reader.by_ref().filter_map(|entry| match entry.unwrap().record {

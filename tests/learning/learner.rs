@@ -124,7 +124,7 @@ fn weights_are_pulled_back_after_adam() {
 /// the largest.
 #[test]
 fn second_views_are_averaged() {
-    // β so low that every frame founds a category: there is something to tell apart.
+    // β so low that every frame creates a category: there is something to tell apart.
     let one = Settings { norm_statistics: NormMode::Running, beta: -12.0, ..settings(false) };
     let two = Settings { second_views: 2, ..one.clone() };
     let both = [images(0), images(7)[FRAMES * 256..].to_vec()].concat();

@@ -51,7 +51,7 @@ proptest! {
         let rules = rules(if paper { Variant::Paper } else { Variant::Reference });
         let control = Control { beta, ..CONTROL };
         let mut memory = LiveMemory::new(slots, 3).unwrap();
-        let mut founded = HashSet::new();
+        let mut created = HashSet::new();
         let mut alive = HashSet::new();
         for frame in &frames {
             let before = memory.clone();
@@ -63,7 +63,7 @@ proptest! {
                 continue;
             };
             if seen.created {
-                prop_assert!(founded.insert(seen.category), "id {} was given twice", seen.category);
+                prop_assert!(created.insert(seen.category), "id {} was given twice", seen.category);
                 alive.insert(seen.category);
             }
             if let Some(evicted) = seen.evicted {

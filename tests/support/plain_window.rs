@@ -172,9 +172,9 @@ fn branch(
     let weakest = frozen.pass(weakest as f64) as usize;
     let mut next = State { prototypes: Vec::new(), counts: Vec::new() };
     for (k, share) in share.iter().enumerate() {
-        let founding = f64::from(u8::from(k == weakest)) * new;
-        let count = state.counts[k] * (1.0 - founding);
-        let amount = founding + share * gate * (1.0 - new);
+        let creating = f64::from(u8::from(k == weakest)) * new;
+        let count = state.counts[k] * (1.0 - creating);
+        let amount = creating + share * gate * (1.0 - new);
         let (keep, gain) = match rules.variant {
             Variant::Reference => {
                 let weight = (count + amount).max(1e-6);
@@ -182,7 +182,7 @@ fn branch(
             }
             Variant::Paper => (1.0 - amount / (count + 1.0), amount / (count + 1.0)),
         };
-        let old = state.prototypes[k].iter().map(|p| p * (1.0 - founding));
+        let old = state.prototypes[k].iter().map(|p| p * (1.0 - creating));
         next.prototypes.push(old.zip(z).map(|(p, z)| keep * p + gain * z).collect());
         next.counts.push(rules.decay * (count + amount));
     }

@@ -1,12 +1,12 @@
 //! A useful start: β from the first frames, so that repeated views merge from the first minute on.
 //!
-//! With the paper's β = −12 every frame founds a category until learning has raised β over thousands of updates. What
+//! With the paper's β = −12 every frame creates a category until learning has raised β over thousands of updates. What
 //! counts as "the same" depends on the encoder and on the camera's world, so β is set from the first frames themselves: an
 //! empty memory, shown those frames, is to found one category for every [`FRAMES_A_CATEGORY`] of them, or the next lower
 //! number that it can. Of all β that do so, the middle one is taken, so that neither the next view of a known thing nor a
 //! new thing lies at the edge, but none that asks for less similarity than the first frames had by more than
 //! [`MARGIN`]: who has seen one thing only cannot know how different others are. That is done when 5, 10, 20, 40 and 75 frames have been seen; each calibration replaces
-//! the one before it, and learning goes on from the last. Categories that were founded meanwhile stay.
+//! the one before it, and learning goes on from the last. Categories that were created meanwhile stay.
 //!
 //! One category in five frames is a prior on the world, not a result: at one frame every 4 s people look at a thing for
 //! some twenty seconds. Learning then moves β by its own loss.
@@ -77,16 +77,16 @@ impl Calibrator {
     /// β for which the frames so far found the wanted number of categories.
     pub fn beta(&self, control: &Control, rules: &Rules) -> Result<f64> {
         let wanted = self.frames().div_ceil(FRAMES_A_CATEGORY);
-        // û = threshold at a cosine of 1 and of −1: all that lies beyond founds always or never.
+        // û = threshold at a cosine of 1 and of −1: all that lies beyond creates always or never.
         let shift = control.gamma * (1.0 / rules.threshold - 1.0).ln();
         let (low, high) = (shift - control.inv_tau, shift + control.inv_tau);
-        let least = self.edge(low, high, control, rules, |founded| founded <= wanted)?;
-        let number = self.founded(&Control { beta: least, ..*control }, rules)?;
-        let most = self.edge(least, high, control, rules, |founded| founded < number)?;
+        let least = self.edge(low, high, control, rules, |created| created <= wanted)?;
+        let number = self.created(&Control { beta: least, ..*control }, rules)?;
+        let most = self.edge(least, high, control, rules, |created| created < number)?;
         Ok(least + (0.5 * (most - least)).min(MARGIN * control.inv_tau))
     }
 
-    /// The smallest β between `low` and `high` that founds so few that `enough` says yes; `high` if none does.
+    /// The smallest β between `low` and `high` that creates so few that `enough` says yes; `high` if none does.
     fn edge(
         &self,
         mut low: f64,
@@ -97,7 +97,7 @@ impl Calibrator {
     ) -> Result<f64> {
         for _ in 0..HALVINGS {
             let middle = 0.5 * (low + high);
-            if enough(self.founded(&Control { beta: middle, ..*control }, rules)?) {
+            if enough(self.created(&Control { beta: middle, ..*control }, rules)?) {
                 high = middle;
             } else {
                 low = middle;
@@ -106,13 +106,13 @@ impl Calibrator {
         Ok(high)
     }
 
-    fn founded(&self, control: &Control, rules: &Rules) -> Result<usize> {
+    fn created(&self, control: &Control, rules: &Rules) -> Result<usize> {
         let mut memory = LiveMemory::new(self.frames().max(1), self.dimension)?;
-        let mut founded = 0;
+        let mut created = 0;
         for embedding in self.embeddings.chunks_exact(self.dimension) {
-            founded += usize::from(memory.observe(embedding, control, rules)?.created);
+            created += usize::from(memory.observe(embedding, control, rules)?.created);
         }
-        Ok(founded)
+        Ok(created)
     }
 }
 
@@ -141,17 +141,17 @@ mod tests {
         let (mut control, rules) = (settings.control(), settings.rules());
         let mut calibrator = Calibrator::new(16);
         let mut memory = LiveMemory::new(75, 16).unwrap();
-        let mut founded = Vec::new();
+        let mut created = Vec::new();
         for frame in frames(75, 5, 0.1) {
             let observation = memory.observe(&frame, &control, &rules).unwrap();
-            founded.push(observation.created);
+            created.push(observation.created);
             if let Some(beta) = calibrator.add(&frame, &control, &rules).unwrap() {
                 control.beta = beta;
             }
         }
         // The first five frames found one each, as the paper's start does; the other 14 things one each.
-        assert_eq!(founded[..5], [true; 5]);
-        assert_eq!(founded[5..].iter().filter(|created| **created).count(), 14);
+        assert_eq!(created[..5], [true; 5]);
+        assert_eq!(created[5..].iter().filter(|created| **created).count(), 14);
         assert!(calibrator.is_done());
         assert_eq!(calibrator.add(&[0.0; 16], &control, &rules).unwrap(), None);
     }
@@ -167,7 +167,7 @@ mod tests {
                 beta = calibrator.add(&frame, &control, &settings.rules()).unwrap().or(beta);
             }
             let control = Control { beta: beta.unwrap(), ..control };
-            assert_eq!(calibrator.founded(&control, &settings.rules()).unwrap(), 4);
+            assert_eq!(calibrator.created(&control, &settings.rules()).unwrap(), 4);
         }
     }
 }

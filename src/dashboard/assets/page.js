@@ -235,8 +235,8 @@ function drawRibbon() {
   const time = new Map();
   for (const [from, to, category] of stretches) time.set(category, (time.get(category) ?? 0) + to - from);
   const most = [...time.entries()].sort((a, b) => b[1] - a[1]).slice(0, LANES).map(([category]) => category);
-  const founded = frames.filter((moment) => moment[3]).length;
-  $("ribbon-note").textContent = `${frames.length} frames, ${time.size} categories, ${founded} of them new. Lanes: the most seen.`;
+  const created = frames.filter((moment) => moment[3]).length;
+  $("ribbon-note").textContent = `${frames.length} frames, ${time.size} categories, ${created} of them new. Lanes: the most seen.`;
   const lanes = [lane("all", stretches, begin, span, true)];
   for (const category of most) lanes.push(lane(String(category), stretches.filter((s) => s[2] === category), begin, span));
   const marks = element("div", { class: "axis" }, element("span", {}, `${duration(span / 1000)} ago`), element("span", {}, "now"));

@@ -62,7 +62,7 @@ pub struct Scores {
     pub ap: f64,
     /// Its standard error, by leaving out each of ten parts of the episodes in turn.
     pub ap_error: f64,
-    /// Categories founded, on average over the episodes.
+    /// Categories created, on average over the episodes.
     pub categories: f64,
     /// True classes, on average over the episodes.
     pub classes: f64,

@@ -85,7 +85,7 @@ settings! {
     variant: Variant, OneOf(&["reference", "paper"]);
     /// ρ: every prototype's count is multiplied by it after each frame.
     decay: f64, Real(Excluded(0.0), Included(1.0));
-    /// α: a frame whose û lies above it founds a category.
+    /// α: a frame whose û lies above it creates a category.
     threshold: f64, Real(Excluded(0.0), Excluded(1.0));
     /// μ: mean of the Beta prior on the average of û.
     prior_mean: f64, Real(Excluded(0.0), Excluded(1.0));
@@ -104,7 +104,7 @@ settings! {
     symmetric: bool, Switch;
     /// 1/τ at the start: multiplies the cosine similarities. Learned.
     inv_tau: f64, Real(Excluded(0.0), Included(1000.0));
-    /// β at the start: offset of û; a larger one founds fewer categories. Learned.
+    /// β at the start: offset of û; a larger one creates fewer categories. Learned.
     beta: f64, Real(Included(-1000.0), Included(1000.0));
     /// γ at the start: scale of û. Learned.
     gamma: f64, Real(Excluded(0.0), Included(1000.0));

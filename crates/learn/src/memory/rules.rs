@@ -46,7 +46,7 @@ pub enum EntropyOf {
 pub struct Control {
     /// 1/τ: multiplies the cosine similarities.
     pub inv_tau: f64,
-    /// β: offset of the new-category decision; a larger one founds fewer categories.
+    /// β: offset of the new-category decision; a larger one creates fewer categories.
     pub beta: f64,
     /// γ: scale of the new-category decision.
     pub gamma: f64,
@@ -65,7 +65,7 @@ pub struct Rules {
     pub variant: Variant,
     /// ρ: every count is multiplied by it after each frame.
     pub decay: f64,
-    /// α: û above it founds a category.
+    /// α: û above it creates a category.
     pub threshold: f64,
     /// μ: mean of the Beta prior on the average of û.
     pub prior_mean: f64,

@@ -58,7 +58,7 @@ pub(super) struct Assignment {
     pub(super) share: f64,
     /// What is left for existing slots: 1 − û, or its sample.
     pub(super) gate: f64,
-    /// 1 if the frame founds a category, else 0.
+    /// 1 if the frame creates a category, else 0.
     pub(super) new: f64,
     /// Whether this is the slot that a new category takes.
     pub(super) weakest: bool,
@@ -72,8 +72,8 @@ impl Assignment {
 
     /// a_k: how much of the frame this slot gets.
     fn amount(&self) -> f64 {
-        let founding = if self.weakest { self.new } else { 0.0 };
-        founding + self.share * self.gate * (1.0 - self.new)
+        let creating = if self.weakest { self.new } else { 0.0 };
+        creating + self.share * self.gate * (1.0 - self.new)
     }
 
     /// M-step of one slot: erase if it is taken, average the embedding in, count it, decay.
@@ -119,12 +119,12 @@ impl Assignment {
         d_amount += decay * d.count;
         let d_survival = d.keep * keep + d_count * self.count;
         let others = 1.0 - self.new;
-        let founding = if self.weakest { d_amount - d_survival } else { 0.0 };
+        let creating = if self.weakest { d_amount - d_survival } else { 0.0 };
         AssignmentGradient {
             count: d_count * survival,
             share: d_amount * self.gate * others,
             gate: d_amount * self.share * others,
-            new: founding - d_amount * self.share * self.gate,
+            new: creating - d_amount * self.share * self.gate,
         }
     }
 }

@@ -27,7 +27,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const FREEZE: Duration = Duration::from_secs(10);
 
 /// How long the end of a capture waits for its thread, which may hang in a driver.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whether the thread of a capture still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,9 +199,9 @@ impl Drop for Capture {
         self.shared.stop.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.take() else { return };
         // It looks at the flag at least once a second, unless it hangs in a driver: then it is left behind.
-        let patience = Instant::now() + STOP_PATIENCE;
+        let deadline = Instant::now() + STOP_TIMEOUT;
         while !thread.is_finished() {
-            if Instant::now() >= patience {
+            if Instant::now() >= deadline {
                 return log::warn!("the camera does not let go; it is left to end with the program");
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -350,13 +350,13 @@ impl Freeze {
     fn see(&mut self, rgb: &[u8], now: Instant) -> Seen {
         let sum = crc32fast::hash(rgb);
         match &mut self.still {
-            Some((same, since, patience)) if *same == sum => {
+            Some((same, since, timeout)) if *same == sum => {
                 let duration = now.saturating_duration_since(*since);
-                if duration < *patience {
+                if duration < *timeout {
                     return Seen::Usual;
                 }
                 // A covered lens can look like this too: the camera is opened anew ever more rarely.
-                *patience *= 2;
+                *timeout *= 2;
                 self.reported = true;
                 Seen::Frozen(duration)
             }

@@ -21,7 +21,7 @@ use crate::storage::Filesystem;
 use crate::{Error, Result};
 
 /// How long dropping the writer without [`TraceWriter::close`] waits for the disk.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is wrong with the disk, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,19 +121,19 @@ impl TraceWriter {
         self.recorder.clone()
     }
 
-    /// Writes what is left and ends the trace. Says so if that could not be done within `patience`.
-    pub fn close(mut self, patience: Duration) -> Result<()> {
-        self.end(patience)
+    /// Writes what is left and ends the trace. Says so if that could not be done within `timeout`.
+    pub fn close(mut self, timeout: Duration) -> Result<()> {
+        self.end(timeout)
     }
 
-    fn end(&mut self, patience: Duration) -> Result<()> {
+    fn end(&mut self, timeout: Duration) -> Result<()> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         let mut state = self.recorder.shared.state();
         state.queue.note_refused();
-        state.close_by = Some(Instant::now() + patience);
+        state.close_by = Some(Instant::now() + timeout);
         self.recorder.shared.work.notify_one();
-        // Beyond the thread's own patience only a call that hangs in the kernel can keep it; then it is left alone.
-        let wait = patience + PAUSES.1;
+        // Beyond the thread's own timeout only a call that hangs in the kernel can keep it; then it is left alone.
+        let wait = timeout + PAUSES.1;
         let (state, _) = self
             .recorder
             .shared
@@ -157,7 +157,7 @@ impl TraceWriter {
 
 impl Drop for TraceWriter {
     fn drop(&mut self) {
-        if let Err(error) = self.end(PATIENCE) {
+        if let Err(error) = self.end(TIMEOUT) {
             log::error!("{error}");
         }
     }
@@ -196,17 +196,17 @@ impl Recorder {
     }
 
     /// Waits until everything recorded so far is durable, and returns the number up to which it is. Not for the live
-    /// path. An error if it takes longer than `patience`.
-    pub fn flush(&self, patience: Duration) -> Result<u64> {
-        self.flush_while(patience, |_| true)
+    /// path. An error if it takes longer than `timeout`.
+    pub fn flush(&self, timeout: Duration) -> Result<u64> {
+        self.flush_while(timeout, |_| true)
     }
 
     /// As [`Recorder::flush`], but gives up at once when the disk fails.
-    pub fn flush_unless_trouble(&self, patience: Duration) -> Result<u64> {
-        self.flush_while(patience, |state| state.trouble.is_none())
+    pub fn flush_unless_trouble(&self, timeout: Duration) -> Result<u64> {
+        self.flush_while(timeout, |state| state.trouble.is_none())
     }
 
-    fn flush_while(&self, patience: Duration, go_on: impl Fn(&State) -> bool) -> Result<u64> {
+    fn flush_while(&self, timeout: Duration, go_on: impl Fn(&State) -> bool) -> Result<u64> {
         let mut state = self.shared.state();
         let wanted = state.queue.accepted();
         state.sync_wanted = true;
@@ -214,7 +214,7 @@ impl Recorder {
         let (state, _) = self
             .shared
             .progress
-            .wait_timeout_while(state, patience, |state| {
+            .wait_timeout_while(state, timeout, |state| {
                 state.settled < wanted && !state.ended && go_on(state)
             })
             .unwrap_or_else(PoisonError::into_inner);

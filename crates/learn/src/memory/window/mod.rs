@@ -95,9 +95,9 @@ impl ControlGradient {
 pub struct FrameOutcome {
     /// û before the write.
     pub new_probability: f64,
-    /// Whether the frame founded a category (decided, or sampled).
+    /// Whether the frame created a category (decided, or sampled).
     pub created: bool,
-    /// The slot founded, or the nearest one.
+    /// The slot created, or the nearest one.
     pub slot: usize,
 }
 

@@ -32,7 +32,7 @@ const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 const BEGINNING: Duration = Duration::from_secs(20);
 
 /// How often an ending program is looked at, 20 ms apart.
-const PATIENCE: usize = 100;
+const TIMEOUT: usize = 100;
 
 /// A program's output, frame by frame.
 pub(super) struct Pipe {
@@ -436,7 +436,7 @@ impl Program {
     fn ended(&mut self, name: &str) -> Result<()> {
         let mut status = None;
         // A program that closes its output and goes on, or leaves others behind, is not waited for without end.
-        for _ in 0..PATIENCE {
+        for _ in 0..TIMEOUT {
             status = self.child.try_wait().map_err(|error| Error::io(name, error))?;
             if status.is_some() && self.listener.is_finished() {
                 break;

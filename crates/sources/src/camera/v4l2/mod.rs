@@ -28,7 +28,7 @@ use crate::{Error, Result};
 const BUFFERS: u32 = 4;
 
 /// How long a frame is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// So many reading errors in a row and the camera counts as lost.
 const MOST_FAILURES: u32 = 20;
@@ -129,8 +129,8 @@ impl V4l2 {
     /// Waits for a frame, and copies it out; `None` if none came, or a damaged one.
     fn take(&mut self) -> io::Result<Option<(u64, Option<u64>)>> {
         let mut waiting = [PollFd::from_borrowed_fd(self.node.fd(), PollFlags::IN)];
-        let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
-        match poll(&mut waiting, Some(&patience)) {
+        let timeout = Timespec { tv_sec: TIMEOUT.as_secs() as i64, tv_nsec: 0 };
+        match poll(&mut waiting, Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(None),
             Ok(_) => {}
             Err(error) => return Err(error.into()),

@@ -24,8 +24,8 @@ impl Heard {
     }
 
     /// The time of the next picture, in nanoseconds.
-    pub(super) fn time(&self, patience: Duration) -> Option<u64> {
-        self.times.recv_timeout(patience).ok()
+    pub(super) fn time(&self, timeout: Duration) -> Option<u64> {
+        self.times.recv_timeout(timeout).ok()
     }
 
     /// The first thing that went wrong.

@@ -35,7 +35,7 @@ pub(super) const EXTENSIONS: [&str; 28] = [
 ];
 
 /// A decoder that gives nothing for so long hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long the line about a picture may come after the picture.
 const LINE: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ pub(super) struct Video {
     /// Seconds between pictures that are kept.
     step: f64,
     side: usize,
-    patience: Duration,
+    timeout: Duration,
     decoder: Option<Decoder>,
     /// The number of the next frame that is wanted, or a later one.
     wanted: u64,
@@ -95,11 +95,11 @@ impl Video {
     /// ffmpeg is not there, or cannot read the file.
     pub(super) fn open(path: &Path, options: &Options) -> Result<Self> {
         let tools = Tools::find(std::env::var_os("PATH").as_deref(), path)?;
-        Self::with(path, options, tools, PATIENCE)
+        Self::with(path, options, tools, TIMEOUT)
     }
 
-    fn with(path: &Path, options: &Options, tools: Tools, patience: Duration) -> Result<Self> {
-        let about = probe::probe(&tools, path, patience)?;
+    fn with(path: &Path, options: &Options, tools: Tools, timeout: Duration) -> Result<Self> {
+        let about = probe::probe(&tools, path, timeout)?;
         let period = options.period.map_or(f64::INFINITY, |period| period.as_secs_f64());
         Ok(Self {
             path: path.to_path_buf(),
@@ -107,7 +107,7 @@ impl Video {
             about,
             step: (period / IN_A_PERIOD).clamp(1e-3, FINEST),
             side: options.side.unwrap_or(SIDE),
-            patience,
+            timeout,
             decoder: None,
             wanted: 0,
             last: None,
@@ -220,17 +220,17 @@ impl Source for Video {
         if self.ended {
             return Ok(Next::End);
         }
-        let (wanted, patience) = (self.wanted, self.patience);
+        let (wanted, timeout) = (self.wanted, self.timeout);
         let decoder = self.decoder()?;
         let asked = Instant::now();
         let time = match decoder.pipe.next(frame) {
             Ok(Next::Frame) => decoder.heard.time(LINE),
             Ok(Next::Nothing) => {
                 decoder.silent += asked.elapsed();
-                if decoder.silent < patience {
+                if decoder.silent < timeout {
                     return Ok(Next::Nothing);
                 }
-                let seconds = patience.as_secs();
+                let seconds = timeout.as_secs();
                 return self.end(Some(format!("nothing for {seconds} s, so it was ended")));
             }
             Ok(Next::End) => return self.end(None),

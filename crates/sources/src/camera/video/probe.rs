@@ -137,14 +137,13 @@ pub(super) fn file(path: &Path) -> OsString {
 }
 
 /// Asks ffprobe.
-pub(super) fn probe(tools: &Tools, path: &Path, patience: Duration) -> Result<About> {
+pub(super) fn probe(tools: &Tools, path: &Path, timeout: Duration) -> Result<About> {
     let mut command = Command::new(&tools.ffprobe);
     command
         .args(["-v", "error", "-protocol_whitelist", "file", "-select_streams", "V:0"])
         .args(["-show_entries", ENTRIES, "-of", "json"])
         .arg(file(path));
-    let (success, answer, words) =
-        ask(command, patience).map_err(|error| Error::io(&tools.ffprobe, error))?;
+    let (success, answer, words) = ask(command, timeout).map_err(|error| Error::io(&tools.ffprobe, error))?;
     let about = serde_json::from_slice(&answer).ok().as_ref().and_then(About::of);
     about.filter(|_| success).ok_or_else(|| {
         let words = String::from_utf8_lossy(&words);
@@ -164,7 +163,7 @@ pub(super) fn probe(tools: &Tools, path: &Path, patience: Duration) -> Result<Ab
 }
 
 /// Runs a program to its end, but not for longer than that: whether it succeeded, its output, its errors.
-fn ask(mut command: Command, patience: Duration) -> std::io::Result<(bool, Vec<u8>, Vec<u8>)> {
+fn ask(mut command: Command, timeout: Duration) -> std::io::Result<(bool, Vec<u8>, Vec<u8>)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let read = |pipe: Option<Box<dyn Read + Send>>| {
         std::thread::spawn(move || {
@@ -176,7 +175,7 @@ fn ask(mut command: Command, patience: Duration) -> std::io::Result<(bool, Vec<u
     };
     let output = read(child.stdout.take().map(|pipe| Box::new(pipe) as _));
     let errors = read(child.stderr.take().map(|pipe| Box::new(pipe) as _));
-    let until = Instant::now() + patience;
+    let until = Instant::now() + timeout;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
@@ -184,7 +183,7 @@ fn ask(mut command: Command, patience: Duration) -> std::io::Result<(bool, Vec<u
         if Instant::now() >= until {
             child.kill()?;
             child.wait()?;
-            let text = format!("no answer within {} s", patience.as_secs());
+            let text = format!("no answer within {} s", timeout.as_secs());
             return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, text));
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -11,7 +11,7 @@ pub struct Frame {
     pub frame: u64,
     /// Its category at that moment: a number that is never given to another. A [`Merge`] may join it into an older one later.
     pub category: u64,
-    /// Whether this frame founded the category.
+    /// Whether this frame created the category.
     pub created: bool,
     /// The category that was given up to make room for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use crate::clock::ManualClock;
 use crate::storage::{Fault, write_atomically};
 
 /// Long enough that a busy machine does not matter; every wait ends as soon as it can.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn settings() -> TraceSettings {
     TraceSettings {
@@ -18,7 +18,7 @@ fn settings() -> TraceSettings {
         buffer_bytes: 4000,
         sync_interval: Duration::from_millis(5),
         sync_records: 8,
-        no_answer: PATIENCE,
+        no_answer: TIMEOUT,
         disk: DiskSettings {
             low_bytes: 0,
             critical_bytes: 0,
@@ -38,7 +38,7 @@ fn writer_with(fs: &Simulated, settings: TraceSettings) -> (TraceWriter, Recover
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let start = std::time::Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(start.elapsed() < TIMEOUT, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -59,14 +59,14 @@ fn what_is_flushed_survives_a_power_cut_and_the_rest_follows() {
     for n in 0..20 {
         assert!(writer.record(frame(n)));
     }
-    assert_eq!(writer.flush(PATIENCE).unwrap(), 20);
+    assert_eq!(writer.flush(TIMEOUT).unwrap(), 20);
     assert_eq!(writer.durable_seq(), 20);
     assert_eq!(frames(&read(&fs.after_power_cut(3)).0).len(), 20);
     for n in 20..30 {
         writer.record(frame(n));
     }
     wait_until("the interval syncs without being asked", || writer.durable_seq() == 30);
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
     check_whole(&fs, &(0..30).collect::<Vec<_>>());
 }
 
@@ -80,7 +80,7 @@ fn records_from_many_threads_are_all_there_each_thread_in_its_order() {
             scope.spawn(move || (0..50).for_each(|n| assert!(recorder.record(frame(1000 * thread + n)))));
         }
     });
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
     let (entries, summary) = read(&fs);
     assert!(summary.is_whole() && summary.gaps.is_empty());
     for thread in 0..4 {
@@ -111,7 +111,7 @@ fn a_stalled_disk_never_holds_up_the_live_path_and_what_is_dropped_is_named() {
     let fs = Simulated::default();
     let (writer, _, _) = writer_with(&fs, settings());
     writer.record(frame(0));
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     fs.set_stalled(true);
     // That this returns at all is the point: nobody else could let the disk go.
     let accepted: Vec<u64> = (1..500).filter(|&n| writer.record(frame(n))).collect();
@@ -120,9 +120,9 @@ fn a_stalled_disk_never_holds_up_the_live_path_and_what_is_dropped_is_named() {
     assert!(writer.flush(Duration::from_millis(20)).is_err());
     assert_eq!(writer.durable_seq(), 1);
     fs.set_stalled(false);
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     assert!(writer.record(frame(500)));
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
 
     let frames: Vec<u64> = [0].into_iter().chain(accepted.iter().copied()).chain([500]).collect();
     let summary = check_whole(&fs, &frames);
@@ -139,11 +139,11 @@ fn a_stalled_disk_never_holds_up_the_live_path_and_what_is_dropped_is_named() {
 fn refused_records_are_counted_even_when_nothing_follows() {
     let fs = Simulated::default();
     let (writer, _, _) = writer_with(&fs, settings());
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     fs.set_stalled(true);
     let accepted: Vec<u64> = (0..500).filter(|&n| writer.record(frame(n))).collect();
     fs.set_stalled(false);
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
     let summary = check_whole(&fs, &accepted);
     assert_eq!(summary.dropped, 500 - accepted.len() as u64);
 }
@@ -154,14 +154,14 @@ fn a_failing_disk_is_got_over_and_told_of() {
         for step in 1..8 {
             let fs = Simulated::default();
             let (writer, _, _) = writer_with(&fs, settings());
-            writer.flush(PATIENCE).unwrap();
+            writer.flush(TIMEOUT).unwrap();
             fs.fail_at(step, fault);
             for n in 0..30 {
                 writer.record(frame(n));
-                writer.flush(PATIENCE).unwrap();
+                writer.flush(TIMEOUT).unwrap();
             }
             assert_eq!(writer.trouble(), None);
-            writer.close(PATIENCE).unwrap();
+            writer.close(TIMEOUT).unwrap();
             check_whole(&fs, &(0..30).collect::<Vec<_>>());
             let (entries, _) = read(&fs.after_power_cut(step));
             let told = entries.iter().any(|entry| matches!(entry.record, Record::WriteTrouble(_)));
@@ -175,7 +175,7 @@ fn trouble_is_told_while_it_lasts_and_not_waited_for() {
     let fs = Simulated::default();
     let (writer, _, _) = writer_with(&fs, settings());
     writer.record(frame(0));
-    writer.flush_unless_trouble(PATIENCE).unwrap();
+    writer.flush_unless_trouble(TIMEOUT).unwrap();
     fs.set_capacity(Some(0));
     writer.record(frame(1));
     let error = writer.flush_unless_trouble(Duration::from_secs(3600)).unwrap_err();
@@ -185,9 +185,9 @@ fn trouble_is_told_while_it_lasts_and_not_waited_for() {
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(writer.trouble().unwrap().since, trouble.since);
     fs.set_capacity(None);
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     assert_eq!(writer.trouble(), None);
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
     check_whole(&fs, &[0, 1]);
 }
 
@@ -196,13 +196,13 @@ fn a_disk_that_does_not_answer_is_trouble_too() {
     let fs = Simulated::default();
     let (writer, _, _) =
         writer_with(&fs, TraceSettings { no_answer: Duration::from_millis(1), ..settings() });
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     fs.set_stalled(true);
     writer.record(frame(0));
     wait_until("the disk counts as silent", || writer.trouble().is_some());
     assert!(writer.trouble().unwrap().what.contains("does not answer"));
     fs.set_stalled(false);
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     wait_until("it answers again", || writer.trouble().is_none());
 }
 
@@ -219,15 +219,15 @@ fn a_full_disk_takes_the_reserve_and_the_trace_goes_on() {
     };
     let (writer, _, _) = writer_with(&fs, TraceSettings { disk, ..settings() });
     writer.record(frame(0));
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     assert_eq!(writer.disk_level(), DiskLevel::Ample);
     write_atomically(&fs, &Path::new(DIR).join("checkpoint"), &[0; 11_000]).unwrap();
     for n in 1..20 {
         writer.record(frame(n));
-        writer.flush(PATIENCE).unwrap();
+        writer.flush(TIMEOUT).unwrap();
     }
     assert_eq!(writer.disk_level(), DiskLevel::Critical);
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
     check_whole(&fs, &(0..20).collect::<Vec<_>>());
     let (entries, _) = read(&fs);
     let told = entries.iter().any(|entry| matches!(&entry.record, Record::Disk(disk) if !disk.reserve_held));
@@ -245,14 +245,14 @@ fn the_level_of_the_disk_is_watched_and_recorded() {
         check_interval: Duration::from_millis(2),
     };
     let (writer, _, _) = writer_with(&fs, TraceSettings { disk, ..settings() });
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     for (size, level) in
         [(55_000, DiskLevel::Low), (25_000, DiskLevel::Critical), (100_000, DiskLevel::Ample)]
     {
         fs.set_capacity(Some(size));
         wait_until("the level is seen", || writer.disk_level() == level);
     }
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
     let levels: Vec<DiskLevel> = read(&fs)
         .0
         .iter()
@@ -265,7 +265,7 @@ fn the_level_of_the_disk_is_watched_and_recorded() {
 fn closing_on_a_dead_disk_gives_up_and_says_what_is_lost() {
     let fs = Simulated::default();
     let (writer, _, _) = writer_with(&fs, settings());
-    writer.flush(PATIENCE).unwrap();
+    writer.flush(TIMEOUT).unwrap();
     fs.fail_at(1, Fault::PowerCut);
     writer.record(frame(0));
     writer.record(frame(1));
@@ -281,7 +281,7 @@ fn forgetting_while_recording() {
     for n in 0..40 {
         clock.set(at(60 * n));
         writer.record(frame(n));
-        writer.flush(PATIENCE).unwrap();
+        writer.flush(TIMEOUT).unwrap();
     }
     clock.set(at(60 * 40));
     let pending = writer.begin_forget(Duration::from_secs(600)).unwrap().unwrap();
@@ -294,7 +294,7 @@ fn forgetting_while_recording() {
     heard.recv().unwrap();
     assert_eq!(writer.finish_forget().unwrap(), 9);
     busy.join().unwrap();
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
     let summary = check_whole(&fs, &(0..31).chain(100..120).collect::<Vec<_>>());
     assert!(summary.forgotten > 0);
 
@@ -303,7 +303,7 @@ fn forgetting_while_recording() {
     assert_eq!(writer.begin_forget(Duration::ZERO).unwrap(), None);
     assert_eq!(writer.finish_forget().unwrap(), 0);
     let recorder = writer.recorder();
-    writer.close(PATIENCE).unwrap();
+    writer.close(TIMEOUT).unwrap();
     assert!(recorder.finish_forget().is_err(), "after the end there is nobody to ask");
     assert!(recorder.flush(Duration::from_millis(1)).is_ok(), "and nothing left to wait for");
 }
