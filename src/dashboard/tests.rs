@@ -13,7 +13,7 @@ use super::{Page, Server};
 use crate::device::clock::{Clock, SystemClock};
 use crate::run::requests::{Command, Request, Requests};
 use crate::run::status::{Picture, Seen, Status};
-use crate::trace::{Frame, Losses, Merge, RunnerUp, Update};
+use crate::trace::{Frame, Losses, Merge, Publication, PublicationOutcome, RunnerUp, Update};
 
 /// A server and the recording's ends of what it reaches.
 struct Scene {
@@ -415,6 +415,15 @@ fn metrics_are_lines_that_prometheus_takes() {
             learning_rate: 1e-5,
             seconds: 20.0,
         });
+        now.note_publication(Publication {
+            update: 1,
+            frame: 74,
+            outcome: PublicationOutcome::Published,
+            before: 0.91,
+            after: 0.95,
+            error: 0.01,
+            questions: 90,
+        });
         now.health.celsius = Some(54.5);
         now.feed.present = false;
     });
@@ -439,6 +448,9 @@ fn metrics_are_lines_that_prometheus_takes() {
     for line in [
         "oupn_edge_frames_total 1",
         "oupn_edge_loss{term=\"total\"} 1.5",
+        "oupn_edge_publications_total 1",
+        "oupn_edge_score{weights=\"in_use\"} 0.91",
+        "oupn_edge_score{weights=\"newest\"} 0.95",
         "oupn_edge_temperature_celsius 54.5",
         "oupn_edge_latency_seconds_bucket{le=\"0.02\"} 1",
         "oupn_edge_latency_seconds_bucket{le=\"0.01\"} 0",
