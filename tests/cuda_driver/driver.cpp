@@ -15,7 +15,7 @@
 //   CUDA_STAND_IN_FAIL=CALL:N:CODE   the Nth call of CALL fails with CODE: 2 is out of memory, 700 an illegal address
 //   CUDA_STAND_IN_MEMORY=BYTES       how much memory the device has (default 4 GiB)
 //   CUDA_STAND_IN_LOG=FILE           at the end: how often each call was made, and what was made and not given back
-//   CUDA_STAND_IN_DRY=1              nothing is computed; memory starts as zeros
+//   CUDA_STAND_IN_DRY=N              after N launches nothing is computed any more, only counted; memory starts as zeros then
 //   CUDA_STAND_IN_ORDER=reverse      threads and blocks run in reverse order
 //   CUDA_STAND_IN_BREAK=FAULT        negative controls: `kernel` (a kernel's results are off), `gemm`, `leak`
 #include "shim.h"
@@ -71,7 +71,8 @@ struct State {
     std::string fail_call;
     long fail_at = 0;
     int fail_code = 0;
-    bool dry = false;
+    long dry_after = -1;
+    bool dry() const { return dry_after >= 0 && launches >= dry_after; }
     int device = 0; // its address is the primary context
 };
 
@@ -91,7 +92,7 @@ State &state() {
     static State *the = [] {
         auto *made = new State;
         if (std::string memory = variable("CUDA_STAND_IN_MEMORY"); !memory.empty()) made->capacity = std::stoull(memory);
-        made->dry = *variable("CUDA_STAND_IN_DRY") != 0;
+        if (std::string dry = variable("CUDA_STAND_IN_DRY"); !dry.empty()) made->dry_after = std::stol(dry);
         if (std::string(variable("CUDA_STAND_IN_ORDER")) == "reverse") emulator::order = emulator::Order::Reverse;
         std::string fail = variable("CUDA_STAND_IN_FAIL");
         if (!fail.empty()) {
@@ -156,7 +157,7 @@ int allocate(const char **place, size_t bytes) {
     if (mapping == MAP_FAILED) return OUT_OF_MEMORY;
     auto *first = static_cast<char *>(mapping);
     mprotect(first + mapped, page, PROT_NONE);
-    if (!s.dry) std::memset(first, 0xff, mapped); // NaN in every kind
+    if (!s.dry()) std::memset(first, 0xff, mapped); // NaN in every kind
     *place = first + mapped - aligned;
     s.memory[*place] = {first, mapped, bytes};
     s.used += bytes;
@@ -170,7 +171,7 @@ int release(const char *place) {
     auto found = s.memory.find(place);
     if (found == s.memory.end()) return INVALID_VALUE;
     auto [mapping, mapped, bytes] = found->second;
-    for (const char *before = mapping; !s.dry && before < place; ++before)
+    for (const char *before = mapping; s.dry_after < 0 && before < place; ++before)
         if (*before != char(0xff)) refuse("a kernel wrote before the beginning of its buffer");
     munmap(mapping, mapped + sysconf(_SC_PAGESIZE));
     s.used -= bytes;
@@ -244,7 +245,7 @@ VISIBLE bool inside(const void *place, size_t bytes) {
 VISIBLE void made(const char *what) { std::lock_guard guard(state().lock); ++state().alive[what]; }
 VISIBLE void gone(const char *what) { std::lock_guard guard(state().lock); --state().alive[what]; }
 VISIBLE bool breaks(const char *what) { return std::string(variable("CUDA_STAND_IN_BREAK")) == what; }
-VISIBLE bool dry() { return state().dry; }
+VISIBLE bool dry() { return state().dry(); }
 
 } // namespace stand_in
 
@@ -443,10 +444,11 @@ API cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned
     fits = fits && bx > 0 && by > 0 && bz > 0 && bx <= 1024 && by <= 1024 && bz <= 64 && size_t(bx) * by * bz <= 1024;
     if (!fits || shared > 48 * 1024) return INVALID_VALUE;
     Launch launch = function->bind(parameters);
+    ++state().launches;
     bool wrong = stand_in::breaks("kernel") && std::strncmp(function->name, "normalise", 9) == 0;
     if (wrong) grid.x = (grid.x + 1) / 2; // half of the blocks never run
     stand_in::enqueue(stream, function->name, [=] {
-        if (!state().dry) emulator::run(grid, block, (shared + 3) / 4, launch);
+        if (!state().dry()) emulator::run(grid, block, (shared + 3) / 4, launch);
     });
     return OK;
 }

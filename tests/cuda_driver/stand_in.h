@@ -25,7 +25,7 @@ void gone(const char *what);
 // Whether CUDA_STAND_IN_BREAK names this fault, for negative controls.
 bool breaks(const char *what);
 
-// Whether nothing is to be computed, only counted.
+// Whether nothing is to be computed any more, only counted.
 bool dry();
 
 } // namespace stand_in
