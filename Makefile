@@ -1,5 +1,5 @@
 # The two commands of the README: `make demo` and `make test`. Both install what the machine lacks.
-.PHONY: demo test test-data test-browser setup setup-test check-cuda jetson jetson-cuda test-arm64 test-vm test-package test-service
+.PHONY: demo test test-data test-browser setup setup-test check-cuda test-cuda jetson jetson-cuda test-arm64 test-vm test-package test-service
 
 # An hour of the built-in world, at full speed, with a small encoder that starts from random weights.
 demo: setup
@@ -39,6 +39,10 @@ setup-test:
 # gigabyte and takes ten CPU minutes the first time.
 check-cuda: setup
 	./scripts/check-cuda
+
+# The program with feature `cuda` on a stand-in driver: no GPU, no CUDA. Not a part of `make test`: it builds everything once more.
+test-cuda: setup
+	./scripts/test-cuda
 
 # The Jetson: docs/JETSON.md. None of these is a part of `make test`: a cross build takes ten CPU minutes.
 jetson: setup

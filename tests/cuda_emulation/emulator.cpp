@@ -12,6 +12,8 @@
 #include "shim.h"
 #include "module.cu"
 
+#include "kernels.h"
+
 #include <map>
 #include <memory>
 #include <string>
@@ -98,18 +100,10 @@ static void control_divergent_barrier(int limit) {
 static void control_out_of_bounds(float *target) { target[tile_element()] = 1.0f; }
 
 static void offer_all() {
-#define OFFER(name) offer(#name, name)
-#define OFFER_BOTH(name) OFFER(name##_f32), OFFER(name##_f16)
-    OFFER_BOTH(depthwise_forward), OFFER_BOTH(depthwise_weight_gradient);
-    OFFER_BOTH(depthwise_input_gradient_stride1), OFFER_BOTH(depthwise_input_gradient_stride2);
-    OFFER_BOTH(im2col), OFFER_BOTH(col2im);
-    OFFER_BOTH(moments), OFFER_BOTH(norm_sums), OFFER_BOTH(norm_input_gradient);
-    OFFER_BOTH(normalise), OFFER_BOTH(normalise_pool), OFFER_BOTH(activation_gradient), OFFER_BOTH(pool_gradient);
-    OFFER_BOTH(mean_pool), OFFER_BOTH(mean_pool_gradient), OFFER_BOTH(add);
-    OFFER_BOTH(pack_to_f32), OFFER_BOTH(pack_to_f16), OFFER_BOTH(pack_to_bf16);
-    OFFER_BOTH(unpack_from_f32), OFFER_BOTH(unpack_from_f16), OFFER_BOTH(unpack_from_bf16);
-    OFFER(sum_groups), OFFER(merge_moments);
-    OFFER(control_divergent_barrier), OFFER(control_out_of_bounds);
+#define OFFER(name) offer(#name, name);
+    EACH_KERNEL(OFFER)
+    OFFER(control_divergent_barrier)
+    OFFER(control_out_of_bounds)
 }
 
 static void launch() {

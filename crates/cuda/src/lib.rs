@@ -6,7 +6,7 @@
 //! without a graphics card: `tests/cuda_emulation` puts an emulated device there. With feature `cuda`,
 //! `driver::CudaGpu` puts a real one there.
 //!
-//! The kernels reach the device as PTX that nvcc makes at build time, not through NVRTC on the device: candle's own
+//! The kernels reach the device as machine code and PTX that nvcc makes at build time, not through NVRTC on the device: candle's own
 //! kernels need nvcc for such a build anyway, a kernel that does not compile then fails the build and not the first
 //! start in the field, and the device needs neither CUDA's headers nor seconds of compiling at every start.
 
@@ -99,6 +99,18 @@ pub trait Gpu {
     fn allocate(&mut self, element: Element, len: usize) -> Result<Self::Buffer>;
     /// Rounds numbers of the host to the buffer's kind and copies them to its start.
     fn upload(&mut self, from: &[f32], to: &mut Self::Buffer) -> Result<()>;
+    /// The same for several buffers; a device that has to be waited for is waited for once.
+    fn upload_all(&mut self, pairs: &mut [(&[f32], &mut Self::Buffer)]) -> Result<()> {
+        pairs.iter_mut().try_for_each(|(from, to)| self.upload(from, to))
+    }
+    /// Sets the first `len` numbers to zero.
+    fn clear(&mut self, buffer: &mut Self::Buffer, len: usize) -> Result<()> {
+        self.upload(&vec![0.0; len], buffer)
+    }
+    /// The beginnings of several buffers; see [`download`](Self::download) and [`upload_all`](Self::upload_all).
+    fn download_all(&mut self, pairs: &mut [(&Self::Buffer, &mut [f32])]) -> Result<()> {
+        pairs.iter_mut().try_for_each(|(from, to)| self.download(from, 0, to))
+    }
     /// Copies numbers to the host, as many as `to` has room for.
     fn download(&mut self, from: &Self::Buffer, offset: usize, to: &mut [f32]) -> Result<()>;
     /// Runs one kernel of `module.cu`.

@@ -221,7 +221,7 @@ impl<G: Gpu> Ops for GpuOps<G> {
 
     fn params(&mut self, len: usize) -> Result<G::Buffer> {
         let mut buffer = self.gpu.allocate(Element::F32, len)?;
-        self.gpu.upload(&vec![0.0; len], &mut buffer)?;
+        self.gpu.clear(&mut buffer, len)?;
         Ok(buffer)
     }
 
@@ -253,6 +253,18 @@ impl<G: Gpu> Ops for GpuOps<G> {
 
     fn download_params(&mut self, from: &G::Buffer, to: &mut [f32]) -> Result<()> {
         self.gpu.download(from, 0, to)
+    }
+
+    fn upload_all_params(&mut self, pairs: &mut [(&[f32], &mut G::Buffer)]) -> Result<()> {
+        self.gpu.upload_all(pairs)
+    }
+
+    fn download_all_params(&mut self, pairs: &mut [(&G::Buffer, &mut [f32])]) -> Result<()> {
+        self.gpu.download_all(pairs)
+    }
+
+    fn clear_params(&mut self, to: &mut G::Buffer, len: usize) -> Result<()> {
+        self.gpu.clear(to, len)
     }
 
     fn pack(&mut self, from: &G::Buffer, to: AtMut<'_, GpuPacked<G::Buffer>>, len: usize) -> Result<()> {

@@ -10,6 +10,7 @@
 pub mod architecture;
 pub mod card;
 pub mod device;
+pub mod fallback;
 pub mod fused;
 pub mod gpu_ops;
 pub mod host_ops;
@@ -24,6 +25,7 @@ pub mod scaled;
 pub mod stepwise;
 pub mod tensors;
 mod timm;
+pub mod warm_up;
 pub mod weights;
 
 pub use architecture::Architecture;

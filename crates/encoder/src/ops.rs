@@ -178,6 +178,18 @@ pub trait Ops {
     fn upload_norm(&mut self, rows: &[f64], to: &mut Self::Params) -> Result<()>;
     /// Copies numbers to the host, as many as `to` has room for.
     fn download_params(&mut self, from: &Self::Params, to: &mut [f32]) -> Result<()>;
+    /// [`upload_params`](Self::upload_params) of several buffers; a device that has to be waited for is waited for once.
+    fn upload_all_params(&mut self, pairs: &mut [(&[f32], &mut Self::Params)]) -> Result<()> {
+        pairs.iter_mut().try_for_each(|(from, to)| self.upload_params(from, to))
+    }
+    /// [`download_params`](Self::download_params) of several buffers, likewise.
+    fn download_all_params(&mut self, pairs: &mut [(&Self::Params, &mut [f32])]) -> Result<()> {
+        pairs.iter_mut().try_for_each(|(from, to)| self.download_params(from, to))
+    }
+    /// Sets the first `len` numbers to zero.
+    fn clear_params(&mut self, to: &mut Self::Params, len: usize) -> Result<()> {
+        self.upload_params(&vec![0.0; len], to)
+    }
     /// Rounds `len` numbers at the start of `from` into `to`.
     fn pack(&mut self, from: &Self::Values, to: AtMut<'_, Self::Packed>, len: usize) -> Result<()>;
     /// The way back, to the start of `to`.

@@ -11,14 +11,6 @@ use crate::Result;
 use crate::ops::{At, AtMut, Moments, NormSize, NormSums, Ops, Product, Tail, Windows};
 use crate::plan::{Activation, ConvKind, Plan, Readout, Unit};
 
-/// Where a block's input comes from.
-pub(super) enum Source<'a, P> {
-    /// The images of the call.
-    Images(&'a [f32]),
-    /// The kept output of the block before.
-    Kept(&'a P),
-}
-
 /// Which block and which frames: everything that can be said without touching a buffer.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
@@ -80,7 +72,8 @@ pub(super) struct BlockRun<'a, O: Ops> {
     pub(super) ops: &'a mut O,
     pub(super) network: &'a mut Network<O>,
     pub(super) inside: &'a mut Inside<O::Values>,
-    pub(super) source: Source<'a, O::Packed>,
+    /// The kept output of the block before, or the images of the call.
+    pub(super) source: &'a O::Packed,
     /// Gradient with respect to the block's output, all frames; not looked at in a forward pass.
     pub(super) output_gradient: &'a O::Values,
 }
@@ -105,10 +98,7 @@ impl<O: Ops> BlockRun<'_, O> {
         let each = plan.value_shape(block.units.start).len();
         let (offset, len) = (chunk.first * each, chunk.frames * each);
         let to = self.inside.input.fill_scratch();
-        match self.source {
-            Source::Images(images) => self.ops.upload(&images[offset..offset + len], to),
-            Source::Kept(kept) => self.ops.unpack(At { buffer: kept, offset }, to, len),
-        }
+        self.ops.unpack(At { buffer: self.source, offset }, to, len)
     }
 
     /// A value that units of the block read, by its number in the plan.

@@ -2,8 +2,8 @@
 
 use super::layout::{Chunk, Layout};
 use crate::Result;
-use crate::TrainingOptions;
 use crate::ops::{At, AtMut, Ops};
+use crate::{Storage, TrainingOptions};
 
 /// Room for one kind of value inside a block: for the chunk at hand, and for all resident frames if it is held.
 pub(super) struct Cached<V> {
@@ -132,6 +132,8 @@ pub(super) struct Buffers<O: Ops> {
     pub(super) features: O::Values,
     /// Gradient with respect to the images of a chunk.
     pub(super) image_gradient: O::Values,
+    /// The images of the call: passes over the first block read them again and again, and they cross to the device once.
+    pub(super) images: O::Packed,
     /// Block outputs of all frames, by the slots of the layout.
     pub(super) kept: Vec<O::Packed>,
     /// The gradient with respect to the output of block `b` lies in `b % 2`, and so that of its input in the other one.
@@ -164,6 +166,7 @@ impl<O: Ops> Buffers<O> {
             inside,
             features: ops.values(sizes.features)?,
             image_gradient: ops.values(sizes.image_gradient)?,
+            images: ops.packed(layout.images, Storage::F32)?,
             kept,
             gradients: [ops.values(even)?, ops.values(odd)?],
         })

@@ -161,6 +161,8 @@ pub(super) struct Layout {
     /// Buffer that takes the output of each block but the last, and the sizes of those buffers.
     pub(super) kept_slot: Vec<usize>,
     pub(super) kept: Vec<usize>,
+    /// Size of the images, which lie beside the budget.
+    pub(super) images: usize,
     /// Sizes of the two buffers that take turns as the gradient with respect to a block's output and input.
     pub(super) gradients: [usize; 2],
 }
@@ -209,6 +211,7 @@ impl Layout {
         }
         let held = buffer_sizes(&held_frame, &resident);
         Ok(Self {
+            images: count * plan.image.len(),
             count,
             blocks,
             chunk,

@@ -24,7 +24,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use block::{BlockRun, Site, Source};
+use block::{BlockRun, Site};
 use buffers::Buffers;
 use layout::{Chunk, Layout};
 use network::{Network, WindowMoments};
@@ -99,6 +99,7 @@ impl<O: Ops> StepwiseEncoder<O> {
         self.forwarded = None;
         let (layout, buffers) = workspace(&mut self.workspace, &mut self.ops, plan, self.options, count)?;
         self.network.load(&mut self.ops, plan, parameters)?;
+        load_images(&mut self.ops, plan, layout, buffers, images)?;
         let mut followed = statistics.clone();
         if norm == NormMode::Running {
             for (at, unit) in plan.units.iter().enumerate() {
@@ -118,7 +119,7 @@ impl<O: Ops> StepwiseEncoder<O> {
                 ops: &mut self.ops,
                 network: &mut self.network,
                 inside: &mut buffers.inside,
-                source: source.map_or(Source::Images(images), Source::Kept),
+                source: source.unwrap_or(&buffers.images),
                 output_gradient: &buffers.gradients[0],
             };
             if norm == NormMode::Window {
@@ -201,7 +202,7 @@ impl<O: Ops> TrainingEncoder for StepwiseEncoder<O> {
                 ops: &mut self.ops,
                 network: &mut self.network,
                 inside: &mut buffers.inside,
-                source: source.map_or(Source::Images(images), Source::Kept),
+                source: source.unwrap_or(&buffers.images),
                 output_gradient,
             };
             for done in 0..=block.units.len() {
@@ -256,6 +257,23 @@ fn workspace<'w, O: Ops>(
         }
     };
     Ok(slot.insert(workspace))
+}
+
+/// Copies the images to the device, through the first block's room for a chunk of them.
+fn load_images<O: Ops>(
+    ops: &mut O,
+    plan: &Plan,
+    layout: &Layout,
+    buffers: &mut Buffers<O>,
+    images: &[f32],
+) -> Result<()> {
+    let each = plan.image.len();
+    layout.chunks(0).try_for_each(|Chunk { first, frames, .. }| {
+        let (offset, len) = (first * each, frames * each);
+        let scratch = buffers.inside.input.fill_scratch();
+        ops.upload(&images[offset..offset + len], scratch)?;
+        ops.pack(scratch, AtMut { buffer: &mut buffers.images, offset }, len)
+    })
 }
 
 /// Two different ones of the kept block outputs, one to read and one to write.

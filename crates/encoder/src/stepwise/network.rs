@@ -55,14 +55,15 @@ impl<O: Ops> Network<O> {
 
     /// Copies the weights of the convolutions to the device.
     pub(super) fn load(&mut self, ops: &mut O, plan: &Plan, parameters: &Parameters) -> Result<()> {
-        let mut turned = Vec::new();
-        for (unit, weight) in plan.units.iter().zip(&mut self.weights) {
+        let turned = plan.units.iter().map(|unit| {
             let values = parameters.tensor(unit.weight);
-            turned.resize(values.len(), 0.0);
+            let mut turned = vec![0.0; values.len()];
             turn(unit, values, &mut turned, Direction::ChannelsLast);
-            ops.upload_params(&turned, weight)?;
-        }
-        Ok(())
+            turned
+        });
+        let turned: Vec<Vec<f32>> = turned.collect();
+        let mut pairs: Vec<_> = turned.iter().map(Vec::as_slice).zip(&mut self.weights).collect();
+        ops.upload_all_params(&mut pairs)
     }
 
     /// Sets the batch norm of unit `at` to fixed statistics.
@@ -117,12 +118,8 @@ impl<O: Ops> Network<O> {
     /// Sets the weight gradients of the units from `first` on to zero.
     pub(super) fn clear_gradients(&mut self, ops: &mut O, plan: &Plan, first: usize) -> Result<()> {
         let specs = plan.parameter_specs();
-        let longest = plan.units.iter().map(|unit| specs[unit.weight].len()).max().unwrap_or(0);
-        let zeros = vec![0.0; longest];
-        for (unit, gradient) in plan.units.iter().zip(&mut self.weight_gradients).skip(first) {
-            ops.upload_params(&zeros[..specs[unit.weight].len()], gradient)?;
-        }
-        Ok(())
+        let mut units = plan.units.iter().zip(&mut self.weight_gradients).skip(first);
+        units.try_for_each(|(unit, gradient)| ops.clear_params(gradient, specs[unit.weight].len()))
     }
 
     /// Writes the gradients of the units from `first` on, and zeros for those before.
@@ -134,13 +131,16 @@ impl<O: Ops> Network<O> {
         gradients: &mut Parameters,
     ) -> Result<()> {
         gradients.values.fill(0.0);
-        let mut turned = Vec::new();
-        let units = plan.units.iter().zip(&self.weight_gradients).zip(&self.norms).skip(first);
-        for ((unit, weight_gradient), norm) in units {
-            let weight = gradients.tensor_mut(unit.weight);
-            turned.resize(weight.len(), 0.0);
-            ops.download_params(weight_gradient, &mut turned)?;
-            turn(unit, &turned, weight, Direction::ChannelsFirst);
+        let specs = plan.parameter_specs();
+        let mut found: Vec<Vec<f32>> =
+            plan.units.iter().skip(first).map(|unit| vec![0.0; specs[unit.weight].len()]).collect();
+        let mut pairs: Vec<_> =
+            self.weight_gradients.iter().skip(first).zip(found.iter_mut().map(Vec::as_mut_slice)).collect();
+        ops.download_all_params(&mut pairs)?;
+        for ((unit, found), norm) in
+            plan.units.iter().skip(first).zip(&found).zip(self.norms.iter().skip(first))
+        {
+            turn(unit, found, gradients.tensor_mut(unit.weight), Direction::ChannelsFirst);
             let round = |to: &mut [f32], sums: &[f64]| {
                 to.iter_mut().zip(sums).for_each(|(to, &sum)| *to = sum as f32);
             };

@@ -96,6 +96,9 @@ pub fn describe(record: &Record) -> String {
             let what = if heat.hot { "too hot" } else { "cooled down" };
             format!("{what}: {} at {:.0} °C, limit {:.0} °C", heat.zone, heat.celsius, heat.limit)
         }
+        Record::Compute(change) => {
+            format!("learns on {} instead of {}{}", change.compute, change.before, detail(&change.reason))
+        }
         Record::Disk(disk) => {
             let level = serde_json::to_value(disk.level).ok();
             let level = level.as_ref().and_then(|level| level.as_str()).unwrap_or("unknown").to_owned();

@@ -101,10 +101,10 @@ pub use line::LONGEST_LINE;
 pub use numbers::numbers_after;
 pub use reader::{Cause, Gap, Reader, Summary};
 pub use record::{
-    Calibration, Camera, CameraState, Checkpoint, Collapse, Disk, DropReason, Dropped, Entry, Forget,
-    Forgotten, Frame, Health, Losses, Merge, Pause, Publication, PublicationOutcome, Record, Recovered,
-    Resume, RunnerUp, SkipReason, Start, Stop, StopReason, Stride, Temperature, Update, UpdateSkipped,
-    WriteTrouble,
+    Calibration, Camera, CameraState, Checkpoint, Collapse, Compute, Disk, DropReason, Dropped, Entry,
+    Forget, Forgotten, Frame, Health, Losses, Merge, Pause, Publication, PublicationOutcome, Record,
+    Recovered, Resume, RunnerUp, SkipReason, Start, Stop, StopReason, Stride, Temperature, Update,
+    UpdateSkipped, WriteTrouble,
 };
 pub use recovery::Recovery;
 pub use settings::{DiskSettings, TraceSettings};

@@ -1,4 +1,4 @@
-//! The machine: regular readings, heat, disk, trouble with writing.
+//! The machine: regular readings, heat, what computes, disk, trouble with writing.
 
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,18 @@ pub struct Temperature {
     /// The limit that it passed.
     #[serde(with = "number")]
     pub limit: f32,
+}
+
+/// `compute`: something else trains from now on, as a GPU has failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compute {
+    /// What trained before.
+    pub before: String,
+    /// What trains now.
+    pub compute: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// `disk`: the disk's level changed.

@@ -16,7 +16,7 @@ pub use learning::{
     Calibration, Collapse, Frame, Losses, Merge, Publication, PublicationOutcome, RunnerUp, SkipReason,
     Stride, Update, UpdateSkipped,
 };
-pub use machine::{Disk, Health, Temperature, WriteTrouble};
+pub use machine::{Compute, Disk, Health, Temperature, WriteTrouble};
 pub use missing::{DropReason, Dropped, Forget, Forgotten, Recovered};
 pub use recording::{Camera, CameraState, Checkpoint, Pause, Resume, Start, Stop, StopReason};
 
@@ -67,6 +67,8 @@ pub enum Record {
     Health(Health),
     /// The machine got too hot, or cooled down.
     Temperature(Temperature),
+    /// Something else trains from now on.
+    Compute(Compute),
     /// The disk's level changed.
     Disk(Disk),
     /// A checkpoint was written, or could not be.
@@ -102,7 +104,7 @@ impl Record {
         match self {
             Self::Start(_) | Self::Stop(_) | Self::Pause(_) | Self::Resume(_) | Self::Forget(_) => true,
             Self::Forgotten(_) | Self::Dropped(_) | Self::Recovered(_) | Self::WriteTrouble(_) => true,
-            Self::Disk(_) | Self::Calibration(_) => true,
+            Self::Disk(_) | Self::Calibration(_) | Self::Compute(_) => true,
             Self::Frame(_)
             | Self::Merge(_)
             | Self::Update(_)

@@ -79,6 +79,11 @@ fn every_kind() -> Vec<Record> {
             gpu_megahertz: Some(624.75),
         }),
         Record::Temperature(Temperature { hot: true, zone: "tj-thermal".into(), celsius: 97.0, limit: 95.0 }),
+        Record::Compute(Compute {
+            before: "Orin".into(),
+            compute: "the CPU".into(),
+            reason: Some("out of memory".into()),
+        }),
         Record::Disk(Disk { level: DiskLevel::Low, free_bytes: 12, reserve_held: true }),
         Record::Checkpoint(Checkpoint {
             frame: 9,
