@@ -194,6 +194,7 @@ function latency() {
 function learningNote() {
   if (now.collapsed) return "the embeddings have collapsed";
   const state = now.learning_s === null ? `a step every ${now.stride} frames` : `learning for ${duration(now.learning_s)}`;
+  if (now.compute && now.compute.includes("(")) return `${state}, on ${now.compute}`;
   return now.skipped_updates ? `${state}, ${now.skipped_updates} thrown away` : state;
 }
 
