@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::bytes::parse_bytes;
 use oupn_edge::Result;
+use oupn_edge::encoder::device::DeviceChoice;
 use oupn_edge::encoder::fused::Fused;
 use oupn_edge::encoder::host_ops::HostOps;
 use oupn_edge::encoder::probe::{Probe, relative_difference};
@@ -52,6 +53,8 @@ enum Executor {
     Stepwise,
     /// What trains on a CPU, in f32
     Fused,
+    /// What trains on an NVIDIA GPU, in f32; only in a program that was built for it
+    Cuda,
 }
 
 impl Executor {
@@ -61,6 +64,7 @@ impl Executor {
             Self::Reference => Box::new(StepwiseEncoder::new(plan, HostOps::<f64>::default(), options)?),
             Self::Stepwise => Box::new(StepwiseEncoder::new(plan, HostOps::<f32>::default(), options)?),
             Self::Fused => Box::new(Fused::new(plan, options, 0)?),
+            Self::Cuda => DeviceChoice::Cuda.open()?.training_encoder(plan, options, 0)?,
         })
     }
 }

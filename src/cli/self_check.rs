@@ -12,6 +12,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 use oupn_edge::config::{EncoderKind, Preset, Settings};
+use oupn_edge::encoder::device::DeviceChoice;
 use oupn_edge::encoder::host_ops::HostOps;
 use oupn_edge::encoder::inference::{Folded, Inference};
 use oupn_edge::encoder::init::random_parameters;
@@ -53,6 +54,9 @@ pub(super) fn run(command: &SelfCommand) -> Result<()> {
     for (kind, name) in [(EncoderKind::MobileNetV2, "MobileNet-V2"), (EncoderKind::Conv4, "Conv-4")] {
         let worst = numbers(&small(kind))?;
         super::print(&format!("kernels: {name} agrees with plain loops within {worst:.1e}\n"))?;
+    }
+    if cfg!(feature = "cuda") {
+        super::print(&format!("GPU: {}\n", gpu(&small(EncoderKind::MobileNetV2))?))?;
     }
     let loss = update(&small(EncoderKind::Conv4))?;
     super::print(&format!("learning: one update, loss {loss:.3}\n"))?;
@@ -112,6 +116,23 @@ fn numbers(settings: &Settings) -> Result<f64> {
     Err(Error::Device(format!(
         "the kernels compute wrongly on this processor: {learning:.1e} (learning) and {live:.1e} (live) from what is right"
     )))
+}
+
+/// What the GPU is, once it has computed what the processor computes. If there is none, or it does not, that is said, and
+/// this binary is still good: it would find the same when it records, and learn on the processor.
+fn gpu(settings: &Settings) -> Result<String> {
+    let device = match DeviceChoice::Cuda.open() {
+        Ok(device) => device,
+        Err(error) => return Ok(format!("not used, {error}")),
+    };
+    let name = device.name();
+    match device.training_encoder(Arc::new(settings.plan()?), TrainingOptions::default(), 0) {
+        Ok(_) => Ok(format!("{name} agrees with the processor")),
+        Err(error) => {
+            log::warn!("{error}");
+            Ok(format!("{name} is not used, {error}"))
+        }
+    }
 }
 
 /// The loss of one update that must be applied.

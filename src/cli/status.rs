@@ -68,6 +68,7 @@ pub(super) fn for_people(answer: &Value) -> String {
             Some(format!("one every {}", words::frames(whole("stride")))),
             some(&answer["comparisons"], "comparisons with the weights in use")
                 .map(|comparisons| format!("{comparisons}, {} better", whole("publications"))),
+            answer["compute"].as_str().map(|compute| format!("on {}", plain(compute))),
             some(&answer["skipped_updates"], "thrown away"),
             number("learning_s").map(|_| "one is being computed".to_owned()),
             is("collapsed").then(|| "COLLAPSED: all frames look alike to the encoder".to_owned()),
@@ -112,7 +113,8 @@ mod tests {
                 "description": "USB Camera, MJPG 640x480@30", "present": true, "rate": 29.97, "missed": 2, "corrupt": 0,
             },
             "newest": {"category": 3}, "categories": 4, "created": 5, "updates": 1, "stride": 15,
-            "skipped_updates": 0, "learning_s": 1.5, "collapsed": false, "durable_seq": 54, "disk": "ample",
+            "skipped_updates": 0, "compute": "the CPU", "learning_s": 1.5, "collapsed": false, "durable_seq": 54,
+            "disk": "ample",
             "health": {"free_bytes": 118_u64 << 30, "resident_bytes": 300 << 20, "celsius": 48.4},
             "disk_trouble": null, "data": "walk-1",
         });
@@ -122,7 +124,7 @@ mod tests {
              \x20 camera      USB Camera, MJPG 640x480@30, 30.0 pictures/s, 2 missed\n\
              \x20 frames      1, one every 4 s, the newest in category 3\n\
              \x20 categories  4 in memory, 5 created so far\n\
-             \x20 learning    1 update, one every 15 frames, one is being computed\n\
+             \x20 learning    1 update, one every 15 frames, on the CPU, one is being computed\n\
              \x20 disk        118 GiB free, safe up to record 54\n\
              \x20 machine     48 °C, 300 MiB of memory\n\
              \x20 data        walk-1\n"

@@ -63,6 +63,8 @@ pub(super) fn metrics(now: &Snapshot, watchers: usize) -> String {
         text.sample("score", "weights=\"in_use\"", compared.before);
         text.sample("score", "weights=\"newest\"", compared.after);
     }
+    let device = now.compute.replace(['\\', '"', '\n'], " ");
+    text.labelled("compute_info", "gauge", "What trains.", &format!("device=\"{device}\""), 1);
     text.plain("collapsed", "gauge", "1 while the embeddings have shrunk together.", u8::from(now.collapsed));
     if let Some(update) = now.curves.back() {
         let losses = &update.losses;

@@ -66,6 +66,8 @@ pub enum Event {
     },
     /// The machine got too hot, or cooled down.
     Temperature(trace::Temperature),
+    /// Something else trains from now on.
+    Compute(trace::Compute),
     /// Updates come more or less often.
     Stride(trace::Stride),
     /// An update began, or none is under way any more.
@@ -177,6 +179,13 @@ impl Journal {
                     log::warn!("{zone} is at {celsius:.0} °C: learning is slowed down");
                 }
                 self.record(Record::Temperature(temperature));
+            }
+            // The log knows already: who noticed it has said so.
+            Event::Compute(change) => {
+                let reason = change.reason.as_ref().map(|reason| format!(" ({reason})"));
+                let words = format!("{}{}", change.compute, reason.unwrap_or_default());
+                self.record(Record::Compute(change));
+                self.status.change(|now| now.compute = words);
             }
             Event::Stride(change) => self.record(Record::Stride(change)),
             Event::Learning { since, stride } => self.status.change(|now| {

@@ -38,6 +38,7 @@ mod anchor;
 pub mod checkpoint;
 mod cold_start;
 mod commands;
+mod compute;
 pub mod device_trainer;
 pub mod feed;
 mod folder;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::anchor::Anchor;
 use super::checkpoint::{CheckpointWriter, NumbersUsed};
+use super::compute::Compute;
 use super::device_trainer::DeviceTrainer;
 use super::feed::{Feed, Poll};
 use super::folder::Folder;
@@ -154,6 +155,8 @@ pub struct Session {
     /// What the system asks for.
     pub(super) signals: Signals,
     pub(super) machine: Machine,
+    /// What trains, and what of it was told.
+    compute: Compute,
     /// Pictures of categories on the disk, if asked for.
     pub(super) thumbnails: Option<Thumbnails>,
     /// The number of the next frame.
@@ -273,6 +276,7 @@ impl Session {
             stride: position.pace.stride(),
             categories: live.categories() as u64,
             created: live.memory.next_id(),
+            compute: compute.told().to_owned(),
             ..Snapshot::default()
         }));
         let journal = Journal {
@@ -286,7 +290,7 @@ impl Session {
             device: plan.device_name.clone(),
             board: board_name(),
             source: feed.describe(),
-            compute,
+            compute: compute.told().to_owned(),
             settings: serde_json::to_value(settings).unwrap_or_default(),
             frame: position.next_frame,
             resumed_from,
@@ -337,6 +341,7 @@ impl Session {
             plan: plan.clone(),
             signals: Signals::listen()?,
             machine: Machine::new(Sensors::system(), &plan.data),
+            compute,
             sampler: position.sampler,
             windows: position.windows,
             pace: position.pace,
@@ -395,6 +400,7 @@ impl Session {
         if let Err(error) = self.finish() {
             log::error!("{error}");
         }
+        self.note_compute();
         let seconds = self.state.start.elapsed().as_secs_f64();
         self.journal.tell(Event::Stopped(trace::Stop {
             reason,
@@ -433,6 +439,7 @@ impl Session {
             }
             self.poll_requests();
             self.poll_learner(Duration::ZERO);
+            self.note_compute();
             if let Phase::Stopping(Ending::LearnerGone(why)) = &self.phase {
                 return Err(Error::Device(why.clone()));
             }
@@ -611,6 +618,13 @@ impl Session {
         ended
     }
 
+    /// Says that something else trains from now on, if it does.
+    fn note_compute(&mut self) {
+        if let Some(change) = self.compute.change() {
+            self.journal.tell(Event::Compute(change));
+        }
+    }
+
     fn look_at_machine(&mut self) -> Result<()> {
         let counters = self.feed.counters();
         let Some(look) = self.machine.look_if_due(&counters) else { return Ok(()) };
@@ -639,8 +653,8 @@ pub(super) struct Core {
     trainer: DeviceTrainer,
     /// The threads of learning.
     pool: rayon::ThreadPool,
-    /// What trains, in words.
-    compute: String,
+    /// What trains.
+    compute: Compute,
     /// The model's card, as TOML.
     card: String,
 }
@@ -650,7 +664,7 @@ impl Core {
     pub(super) fn new(plan: &RunPlan, network: &Plan, start: Start, before: &mut Before) -> Result<Self> {
         let settings = &plan.settings;
         let compute = plan.device.open()?;
-        let name = compute.name();
+        let computing = compute.computing();
         let options = TrainingOptions { memory_budget: plan.memory_budget, ..TrainingOptions::default() };
         let encoder = compute.training_encoder(Arc::clone(&start.model.plan), options, plan.threads)?;
         let mut live = LivePath::new(
@@ -679,7 +693,7 @@ impl Core {
             before.used = part.used;
             before.samples = part.samples;
         }
-        Ok(Self { live, trainer, pool, compute: name, card })
+        Ok(Self { live, trainer, pool, compute: Compute::new(computing), card })
     }
 }
 

@@ -195,7 +195,10 @@ function learningNote() {
   if (now.collapsed) return "the embeddings have collapsed";
   const state = now.learning_s === null ? `a step every ${now.stride} frames` : `learning for ${duration(now.learning_s)}`;
   const compared = now.comparisons ? `, better ${now.publications} of ${now.comparisons} times` : "";
-  return now.skipped_updates ? `${state}${compared}, ${now.skipped_updates} thrown away` : state + compared;
+  const thrown = now.skipped_updates ? `, ${now.skipped_updates} thrown away` : "";
+  // In brackets stands why something else trains than was meant to.
+  const where = now.compute && now.compute.includes("(") ? `, on ${now.compute}` : "";
+  return state + compared + thrown + where;
 }
 
 // Runs of one category: [begin, end, category] in ms, each frame up to the next one or for one period.

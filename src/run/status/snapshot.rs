@@ -117,6 +117,8 @@ pub struct Snapshot {
     /// Since when an update has been under way.
     #[serde(rename = "learning_s", serialize_with = "seconds_since")]
     pub learning_since: Option<Instant>,
+    /// What trains, and in brackets why, if it is not the GPU that the program was built for.
+    pub compute: String,
     /// The newest frame.
     pub newest: Option<Seen>,
     /// The share of the recording that is done, from 0 to 1, where its length is known.
