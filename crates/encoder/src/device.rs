@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn the_other_choices_are_kept_to() {
-        assert_eq!(DeviceChoice::Cuda.resolve(|insists| Ok(insists)).unwrap(), (Some(true), None));
-        assert_eq!(DeviceChoice::Auto.resolve(|insists| Ok(insists)).unwrap(), (Some(false), None));
+        assert_eq!(DeviceChoice::Cuda.resolve(Ok).unwrap(), (Some(true), None));
+        assert_eq!(DeviceChoice::Auto.resolve(Ok).unwrap(), (Some(false), None));
         assert_eq!(DeviceChoice::Cuda.resolve(absent).unwrap_err().to_string(), "no device");
         let never = |_| -> Result<&str> { panic!("the CPU was asked for") };
         assert_eq!(DeviceChoice::Cpu.resolve(never).unwrap(), (None, None));
