@@ -18,7 +18,7 @@ fn model(name: &str) -> String {
 
 /// Their names, their channels, and the least AMI and AP: half a point below what RESULTS.md has.
 const SHIPPED: [(&str, [usize; 4], f64, f64); 2] =
-    [("conv4_omniglot", [32, 64, 96, 192], 0.899, 0.955), ("conv4_64_omniglot", [64; 4], 0.873, 0.941)];
+    [("conv4_omniglot", [32, 64, 96, 192], 0.864, 0.948), ("conv4_64_omniglot", [64; 4], 0.871, 0.941)];
 
 #[test]
 fn they_are_whole_and_small() {
