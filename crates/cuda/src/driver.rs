@@ -8,6 +8,7 @@
 //! give things back among them. Nothing here panics over that; what cannot be given back is left to the end of the process.
 
 use std::borrow::Cow;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -61,6 +62,9 @@ impl CudaGpu {
         let device = Device::new_cuda_with_stream(ordinal).map_err(failed("open the device"))?;
         let device = device.as_cuda_device().map_err(failed("open the device"))?;
         let stream = device.cuda_stream();
+        // cudarc's handle panics if it cannot be destroyed, and on a device that has failed nothing can. So it is held on to
+        // until everything has gone well.
+        let held = ManuallyDrop::new(device.cublas_handle());
         // SAFETY: without these events nobody orders work on different streams; this module has one, and hands out
         // neither it nor its memory.
         #[allow(unsafe_code)]
@@ -73,7 +77,7 @@ impl CudaGpu {
             .load_module(Ptx::from_binary(KERNELS.to_vec()))
             .map_err(failed("load this program's kernels"))?;
         let name = stream.context().name().map_err(failed("tell the device's name"))?;
-        Ok(Self { stream, module, blas: device.cublas_handle(), name })
+        Ok(Self { stream, module, blas: ManuallyDrop::into_inner(held), name })
     }
 
     /// What the device calls itself.
