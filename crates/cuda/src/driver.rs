@@ -84,6 +84,16 @@ impl CudaGpu {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// Waits until nothing that was queued touches the host's memory any more. A wait that fails is tried once more: after an error
+    /// that passes the work is still queued; after one that stays the device does no more work.
+    fn wait(&self, doing: &'static str) -> Result<()> {
+        let waited = self.stream.synchronize();
+        if waited.is_err() {
+            let _ = self.stream.synchronize();
+        }
+        waited.map_err(failed(doing))
+    }
 }
 
 impl Drop for CudaGpu {
@@ -178,7 +188,7 @@ impl Gpu for CudaGpu {
                 break;
             }
         }
-        let waited = self.stream.synchronize().map_err(failed("copy to the device"));
+        let waited = self.wait("copy to the device");
         queued.and(waited)
     }
 
@@ -204,7 +214,7 @@ impl Gpu for CudaGpu {
             }
         }
         // Whatever was queued still writes into `copies`, also after an error.
-        let waited = self.stream.synchronize().map_err(failed("finish the work on the device"));
+        let waited = self.wait("finish the work on the device");
         queued.and(waited)?;
         for ((from, to), bytes) in pairs.iter_mut().zip(&copies) {
             from.element.decode(bytes, to);
@@ -218,7 +228,7 @@ impl Gpu for CudaGpu {
         let source = from.bytes.try_slice(range).ok_or_else(out_of_bounds)?;
         let mut bytes = vec![0; to.len() * width];
         self.stream.memcpy_dtoh(&source, &mut bytes).map_err(failed("copy from the device"))?;
-        self.stream.synchronize().map_err(failed("finish the work on the device"))?;
+        self.wait("finish the work on the device")?;
         from.element.decode(&bytes, to);
         Ok(())
     }
