@@ -58,7 +58,7 @@ fn a_walk_is_recorded_and_scored() {
     };
     let with = |folder| ["walk", "--data", "coil", "--output", folder, "--backgrounds", "coil/obj1__0.png"];
     refused(&["walk", "--data", "coil", "--output", "plain"], "there is something in it");
-    refused(&["walk", "--data", "desks", "--output", "new"], "expected COIL-100's 100 objects");
+    refused(&["walk", "--data", "desks", "--output", "new"], "expected COIL-100: 100 objects");
     assert_ne!(place.call(&with("other")).status.code(), Some(0), "a picture is no folder");
     std::fs::write(place.path("plain/labels.csv"), "rgb/000000_0.jpg,cup\n").unwrap();
     refused(

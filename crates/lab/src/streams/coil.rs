@@ -4,7 +4,7 @@
 //! (`train`), 51 to 100 were never seen (`test`). RoamingObjects draws from them with RoamingOmniglot's sampler;
 //! [`VideoStream`](super::video::VideoStream) has the flow of time instead.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
@@ -30,19 +30,21 @@ pub fn load(folder: &Path, split: Split, shape: Shape) -> Result<ImageSet> {
     for object in objects {
         let pictures: Vec<Vec<u8>> = (0..ANGLES)
             .into_par_iter()
-            .map(|angle| {
-                let name = format!("obj{object}__{}", angle * STEP);
-                let find = |ending: &str| Some(folder.join(format!("{name}.{ending}"))).filter(|p| p.is_file());
-                let path = find("jpg").or_else(|| find("png")).ok_or_else(|| {
-                    Error::input(format!(
-                        "{}: neither {name}.jpg nor {name}.png is there; expected {OBJECTS} objects at {ANGLES} angles",
-                        folder.display()
-                    ))
-                })?;
-                folder::read(&path, shape)
-            })
+            .map(|angle| folder::read(&picture(folder, object, angle)?, shape))
             .collect::<Result<_>>()?;
         set.push(format!("obj{object}"), None, &pictures.concat())?;
     }
     Ok(set)
+}
+
+/// The file of an object, counted from 1, at an angle in steps of [`STEP`].
+pub(crate) fn picture(folder: &Path, object: usize, angle: usize) -> Result<PathBuf> {
+    let name = format!("obj{object}__{}", angle * STEP);
+    let find = |ending: &str| Some(folder.join(format!("{name}.{ending}"))).filter(|path| path.is_file());
+    find("jpg").or_else(|| find("png")).ok_or_else(|| {
+        Error::input(format!(
+            "{}: neither {name}.jpg nor {name}.png is there; expected COIL-100: {OBJECTS} objects at {ANGLES} angles",
+            folder.display()
+        ))
+    })
 }

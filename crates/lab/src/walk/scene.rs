@@ -9,6 +9,7 @@ use image::{GrayImage, Luma, RgbImage};
 
 use super::plan::Look;
 use crate::random::Random;
+use crate::streams::coil;
 use crate::{Error, Result};
 
 /// Side of a picture, in pixels.
@@ -93,15 +94,7 @@ impl Scene {
     fn thing(&mut self, object: usize, angle: usize) -> Result<&Thing> {
         let key = (object, angle);
         if !self.known.contains_key(&key) {
-            let name = format!("obj{object}__{}", 5 * angle);
-            let find =
-                |ending: &str| Some(self.objects.join(format!("{name}.{ending}"))).filter(|p| p.is_file());
-            let path = find("jpg").or_else(|| find("png")).ok_or_else(|| {
-                let folder = self.objects.display();
-                Error::input(format!(
-                    "{folder}: {name}.jpg is not there; expected COIL-100's 100 objects at 72 angles"
-                ))
-            })?;
+            let path = coil::picture(&self.objects, object, angle)?;
             let picture = read(&path)?;
             let mask = cut_out(&picture);
             self.known.insert(key, (picture, mask));

@@ -66,12 +66,12 @@ impl Comparison {
 /// Compares two encoders by the same kept frames, as the one in use and a new one see them; none as long as there is too little to
 /// ask about.
 pub fn compare(before: &KeptFrames, after: &KeptFrames) -> Option<Comparison> {
-    let kinds = [(by_time(before), by_time(after)), (by_category(before), by_category(after))];
-    let kinds: Vec<_> = kinds.into_iter().filter(|(before, _)| before.len() >= ENOUGH).collect();
+    let mut kinds = vec![(by_time(before), by_time(after)), (by_category(before), by_category(after))];
     // Without time there is nobody but the encoder in use to say what belongs together.
-    if by_time(before).len() < ENOUGH {
+    if kinds[0].0.len() < ENOUGH {
         return None;
     }
+    kinds.retain(|(before, _)| before.len() >= ENOUGH);
     let share = 1.0 / kinds.len() as f64;
     let mut comparison = Comparison { before: 0.0, after: 0.0, error: 0.0, questions: 0 };
     for (before, after) in &kinds {
