@@ -40,6 +40,7 @@ mod cold_start;
 mod commands;
 mod compute;
 pub mod device_trainer;
+mod engine;
 pub mod feed;
 mod folder;
 pub mod journal;
