@@ -197,6 +197,41 @@ fn a_frame_may_have_several_second_views() {
     assert!(one.is_finite() && two.is_finite() && one != two, "{one} {two}");
 }
 
+/// The stream that the built-in weights were learned on needs no data.
+#[test]
+fn things_are_learned_from_without_any_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = "encoder = \"conv-4\"\nimage_height = 32\nimage_width = 32\nwindow = 8\nstride = 8\n\
+                    views = \"next_frame\"\n";
+    fs::write(folder.path().join("settings.toml"), settings).unwrap();
+    let arguments =
+        ["train", "--stream", "things", "--config", "settings.toml", "--output", "run", "--windows", "2"];
+    let rest = ["--evaluate", "2", "--episodes", "2", "--device", "cpu"];
+    let said = done(folder.path(), &[&arguments[..], &rest].concat());
+    assert!(said.contains("on 2 episodes of val") && said.contains("2 windows"), "{said}");
+    let said = done(
+        folder.path(),
+        &[
+            "eval",
+            "--stream",
+            "things",
+            "--model",
+            "run/model.safetensors",
+            "--size",
+            "32",
+            "--episodes",
+            "2",
+        ],
+    );
+    assert!(said.contains("AMI"), "{said}");
+    fs::write(folder.path().join("grey.toml"), "preset = \"omniglot\"\n").unwrap();
+    let grey = refused(
+        folder.path(),
+        &["train", "--stream", "things", "--config", "grey.toml", "--output", "grey", "--windows", "1"],
+    );
+    assert!(grey.contains("colour"), "{grey}");
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::coil;
 use super::mnist::{self, Digits, ImbalancedStream};
 use super::rooms::{self, RoomsStream};
+use super::things::{self, ThingsStream};
 use super::video::{Places, VideoStream};
 use super::{Episode, ImageSet, LearningStream, Roaming, RoamingStream, SecondView, Split, folder, omniglot};
 use crate::config::{Preset, Settings};
@@ -22,6 +23,7 @@ choices! {
         ObjectsDays = "objects-days": "The same in days: eight rooms of six objects, 25 windows in one before moving on, and round again",
         Folder = "folder": "Pictures of any kind; DIR holds class/picture or group/class/picture",
         Rooms = "rooms": "The built-in world with the mask of the object attended to; needs no DIR",
+        Things = "things": "Things without end, built and drawn by this program, each from all sides; needs no DIR",
     }
 }
 
@@ -30,7 +32,7 @@ impl StreamKind {
     pub fn preset(self) -> Preset {
         match self {
             Self::Omniglot | Self::Imbalance => Preset::Omniglot,
-            Self::Objects | Self::ObjectsVideo | Self::ObjectsDays => Preset::Saycam,
+            Self::Objects | Self::ObjectsVideo | Self::ObjectsDays | Self::Things => Preset::Saycam,
             Self::Folder => Preset::Imagenet,
             Self::Rooms => Preset::Rooms,
         }
@@ -112,6 +114,7 @@ impl StreamKind {
                 Box::new(roaming(set, Roaming::IMAGENET))
             }
             Self::Rooms => Box::new(RoomsStream::new(Split::Train, shape, settings.window, seed)?),
+            Self::Things => Box::new(ThingsStream::new(Split::Train, shape, settings.window, seed)?),
         })
     }
 
@@ -144,6 +147,10 @@ impl StreamKind {
             Self::Folder => drawn(folder::load(self.folder(data)?, split, shape)?, Roaming::IMAGENET),
             Self::Rooms => {
                 let (set, episodes) = rooms::episodes(split, shape, count, 0)?;
+                LabelledSet { set, episodes }
+            }
+            Self::Things => {
+                let (set, episodes) = things::episodes(split, shape, count)?;
                 LabelledSet { set, episodes }
             }
         })

@@ -13,6 +13,7 @@ pub mod omniglot;
 pub mod roaming;
 pub mod rooms;
 pub mod second;
+pub mod things;
 pub mod video;
 
 use std::borrow::Cow;

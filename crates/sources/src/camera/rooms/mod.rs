@@ -8,18 +8,22 @@
 //! A frame follows from the seed and its number alone, bit for bit, on every machine: no state is carried from frame to
 //! frame, so the world can be sampled at any stride and a run resumed anywhere.
 
+mod assembly;
 mod maths;
 mod render;
 mod room;
 mod shape;
+mod showcase;
 #[cfg(test)]
 mod tests;
 mod texture;
 mod thing;
+mod viewpoint;
 mod walk;
 
 use self::render::{Canvas, SIZE};
 use self::room::Room;
+pub use self::showcase::{Exhibit, Showcase, View};
 use super::{Counters, Frame, Kind, Next, Source};
 use crate::Result;
 use crate::random::mix;
@@ -58,7 +62,7 @@ impl Rooms {
     pub fn render(&mut self, n: u64, frame: &mut Frame) {
         let pose = walk::pose(self.seed, &self.rooms, n);
         let room = &self.rooms[pose.room];
-        self.canvas.draw(room, &pose);
+        self.canvas.draw(room, &pose.viewpoint);
         self.canvas.develop(mix(self.seed) ^ n, &mut frame.rgb);
         (frame.width, frame.height, frame.sequence) = (SIZE, SIZE, n);
         frame.recorded_ns = Some(n.saturating_mul(1_000_000_000 / Self::RATE as u64));

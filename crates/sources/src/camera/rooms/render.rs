@@ -1,4 +1,4 @@
-//! From a pose to pixels: every ray meets a wall, then the things in front of it are drawn nearest first to be kept.
+//! From a viewpoint to pixels: every ray meets a wall, then the things in front of it are drawn nearest first to be kept.
 //!
 //! The walls, floor and ceiling cost three divisions and one texture sample a pixel; a thing costs only the rectangle that
 //! its sphere covers. Outlines are softened afterwards, a lens darkens the corners, and the sensor adds noise that
@@ -7,7 +7,7 @@
 use super::maths::Vector;
 use super::room::{self, Room};
 use super::thing::{self, Part, Thing};
-use super::walk::Pose;
+use super::viewpoint::Viewpoint;
 use crate::random::mix;
 
 /// Width and height of a frame.
@@ -29,25 +29,25 @@ pub(super) struct Canvas {
 
 impl Canvas {
     /// Draws the room as seen.
-    pub(super) fn draw(&mut self, room: &Room, pose: &Pose) {
+    pub(super) fn draw(&mut self, room: &Room, from: &Viewpoint) {
         self.colours.resize(SIZE * SIZE, [0.0; 3]);
         self.distances.resize(SIZE * SIZE, 0.0);
         self.owners.clear();
         self.owners.resize(SIZE * SIZE, NOBODY);
-        self.draw_surfaces(room, pose);
+        self.draw_surfaces(room, from);
         for (owner, thing) in room.things.iter().enumerate() {
-            self.draw_thing(room, pose, thing, owner as u16);
+            self.draw_thing(room, from, thing, owner as u16);
         }
     }
 
-    fn draw_surfaces(&mut self, room: &Room, pose: &Pose) {
+    fn draw_surfaces(&mut self, room: &Room, from: &Viewpoint) {
         let Vector { x: wide, y: high, z: deep } = room.size;
-        let eye = pose.eye;
+        let eye = from.eye;
         let mut pixels = self.colours.iter_mut().zip(&mut self.distances);
         for row in 0..SIZE {
-            let row_start = pose.forward + pose.up * -offset(row);
+            let row_start = from.forward + from.up * -offset(row);
             for column in 0..SIZE {
-                let ray = row_start + pose.right * offset(column);
+                let ray = row_start + from.right * offset(column);
                 // The eye is inside: the wall ahead on each axis, and of these the nearest.
                 let ahead = |size: f32, eye: f32, ray: f32| (if ray > 0.0 { size - eye } else { -eye }) / ray;
                 let (x, y, z) =
@@ -72,9 +72,9 @@ impl Canvas {
         }
     }
 
-    fn draw_thing(&mut self, room: &Room, pose: &Pose, thing: &Thing, owner: u16) {
-        let Some([left, right, top, bottom]) = covered(pose, thing.middle, thing.radius) else { return };
-        let parts: Vec<Seen> = thing.parts.iter().map(|part| Seen::new(part, pose)).collect();
+    fn draw_thing(&mut self, room: &Room, from: &Viewpoint, thing: &Thing, owner: u16) {
+        let Some([left, right, top, bottom]) = covered(from, thing.middle, thing.radius) else { return };
+        let parts: Vec<Seen> = thing.parts.iter().map(|part| Seen::new(part, from)).collect();
         for row in top..bottom {
             let rows = row * SIZE;
             for column in left..right {
@@ -90,9 +90,9 @@ impl Canvas {
                 if hit.distance >= self.distances[pixel] {
                     continue;
                 }
-                let ray = pose.forward + pose.right * across + pose.up * down;
+                let ray = from.forward + from.right * across + from.up * down;
                 let normal = hit.normal.turned(seen.part.turn.0, seen.part.turn.1);
-                let light = room.light.at(pose.eye + ray * hit.distance, normal);
+                let light = room.light.at(from.eye + ray * hit.distance, normal);
                 let footprint = hit.distance * (2.0 * HALF_VIEW / SIZE as f32) * thing::DENSITY;
                 let colour = thing.textures[seen.part.texture].sample(
                     hit.across * thing::DENSITY,
@@ -148,8 +148,8 @@ impl Canvas {
 }
 
 /// A part in the coordinates of which its solid is defined, as the camera sees it.
-struct Seen<'a> {
-    part: &'a Part,
+pub(super) struct Seen<'a> {
+    pub(super) part: &'a Part,
     eye: Vector,
     forward: Vector,
     right: Vector,
@@ -157,18 +157,19 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn new(part: &'a Part, pose: &Pose) -> Self {
+    pub(super) fn new(part: &'a Part, from: &Viewpoint) -> Self {
         let own = |vector: Vector| vector.turned(part.turn.0, -part.turn.1);
         Self {
             part,
-            eye: own(pose.eye - part.middle),
-            forward: own(pose.forward),
-            right: own(pose.right),
-            up: own(pose.up),
+            eye: own(from.eye - part.middle),
+            forward: own(from.forward),
+            right: own(from.right),
+            up: own(from.up),
         }
     }
 
-    fn hit(&self, across: f32, down: f32) -> Option<super::shape::Hit> {
+    /// Where the ray of these offsets meets it.
+    pub(super) fn hit(&self, across: f32, down: f32) -> Option<super::shape::Hit> {
         self.part.solid.hit(self.eye, self.forward + self.right * across + self.up * down)
     }
 }
@@ -179,9 +180,9 @@ fn offset(pixel: usize) -> f32 {
 }
 
 /// The rectangle of pixels (columns from, to; rows from, to) that can show a sphere; none if it is behind.
-fn covered(pose: &Pose, middle: Vector, radius: f32) -> Option<[usize; 4]> {
-    let to = middle - pose.eye;
-    let (ahead, right, up) = (to.dot(pose.forward), to.dot(pose.right), to.dot(pose.up));
+fn covered(from: &Viewpoint, middle: Vector, radius: f32) -> Option<[usize; 4]> {
+    let to = middle - from.eye;
+    let (ahead, right, up) = (to.dot(from.forward), to.dot(from.right), to.dot(from.up));
     if ahead < -radius {
         return None;
     }

@@ -40,6 +40,11 @@ pub(super) struct Light {
 }
 
 impl Light {
+    /// A lamp at this place.
+    pub(super) fn new(lamp: Vector, ambient: f32, power: f32, tint: [f32; 3]) -> Self {
+        Self { lamp, ambient, power, tint }
+    }
+
     /// How much of each colour a surface with this normal returns at this place.
     pub(super) fn at(&self, place: Vector, normal: Vector) -> [f32; 3] {
         let to_lamp = self.lamp - place;

@@ -48,13 +48,13 @@ fn the_walk_is_smooth() {
     for n in 1..20_000 {
         let now = walk::pose(1, &rooms, n);
         let room = &rooms[now.room];
-        assert!(now.eye.x > 1.0 && now.eye.x < room.size.x - 1.0, "frame {n}: {now:?}");
-        assert!(now.eye.z > 1.0 && now.eye.z < room.size.z - 1.0, "frame {n}: {now:?}");
+        assert!(now.viewpoint.eye.x > 1.0 && now.viewpoint.eye.x < room.size.x - 1.0, "frame {n}: {now:?}");
+        assert!(now.viewpoint.eye.z > 1.0 && now.viewpoint.eye.z < room.size.z - 1.0, "frame {n}: {now:?}");
         if now.room == last.room {
-            let step = now.eye - last.eye;
+            let step = now.viewpoint.eye - last.viewpoint.eye;
             assert!(step.dot(step) < 0.25 * 0.25, "frame {n}: {step:?} m in 0.1 s");
             // Half a turn in TURN seconds is at most 35° a frame at its fastest.
-            assert!(now.forward.dot(last.forward) > 0.77, "frame {n}: the head jerked");
+            assert!(now.viewpoint.forward.dot(last.viewpoint.forward) > 0.77, "frame {n}: the head jerked");
         } else {
             cuts += 1;
         }

@@ -13,7 +13,7 @@ const BUILDS: usize = 12;
 
 /// Pixels of a thing's textures per metre, and their size: a pattern repeats after 0.64 m.
 pub(super) const DENSITY: f32 = 100.0;
-const SIZE: usize = 64;
+pub(super) const SIZE: usize = 64;
 
 /// A solid at its place in the room.
 #[derive(Debug)]
@@ -79,7 +79,8 @@ impl Thing {
         Self::around(None, vec![part], vec![Texture::new(SIZE, SIZE, |x, y| pattern.at(x, y))])
     }
 
-    fn around(instance: Option<u32>, parts: Vec<Part>, textures: Vec<Texture>) -> Self {
+    /// Made of these parts.
+    pub(super) fn around(instance: Option<u32>, parts: Vec<Part>, textures: Vec<Texture>) -> Self {
         let count = parts.len() as f32;
         let middle = parts.iter().fold(Vector::default(), |sum, part| sum + part.middle) * (1.0 / count);
         let reach = |part: &Part| {

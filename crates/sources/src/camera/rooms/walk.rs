@@ -7,6 +7,7 @@
 
 use super::maths::{Vector, angle, sine_cosine, smooth, turn};
 use super::room::{AISLE, OBJECTS, Room};
+use super::viewpoint::Viewpoint;
 use crate::random::{Purpose, Random, mix};
 
 /// Frames of the world in a second.
@@ -27,10 +28,7 @@ const EYES: f32 = 1.15;
 #[derive(Debug)]
 pub(super) struct Pose {
     pub(super) room: usize,
-    pub(super) eye: Vector,
-    pub(super) forward: Vector,
-    pub(super) right: Vector,
-    pub(super) up: Vector,
+    pub(super) viewpoint: Viewpoint,
     /// The object looked at, by its place in the room.
     pub(super) object: usize,
 }
@@ -92,16 +90,7 @@ impl Visit<'_> {
         let pitch = pitch + 0.08 * self.sway(4, 1.3, time);
         let roll = 0.06 * self.sway(5, 2.1, time);
         let eye = Vector::new(place.x, EYES + 0.03 * self.sway(6, 0.45, time) as f32, place.z);
-
-        let ((sin_yaw, cos_yaw), (sin_pitch, cos_pitch)) = (sine_cosine(yaw), sine_cosine(pitch));
-        let (sin_roll, cos_roll) = sine_cosine(roll);
-        let vector = |x: f64, y: f64, z: f64| Vector::new(x as f32, y as f32, z as f32);
-        let forward = vector(sin_yaw * cos_pitch, sin_pitch, cos_yaw * cos_pitch);
-        let level = vector(cos_yaw, 0.0, -sin_yaw);
-        let upright = vector(-sin_yaw * sin_pitch, cos_pitch, -cos_yaw * sin_pitch);
-        let right = level * cos_roll as f32 + upright * sin_roll as f32;
-        let up = upright * cos_roll as f32 - level * sin_roll as f32;
-        Pose { room, eye, forward, right, up, object }
+        Pose { room, viewpoint: Viewpoint::new(eye, yaw, pitch, roll), object }
     }
 
     /// Where the feet are: from station to station, some time at each.
