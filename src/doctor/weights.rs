@@ -1,4 +1,4 @@
-//! Whether there are weights to start from: categories from random ones are far coarser.
+//! Which weights there are to start from.
 
 use std::path::Path;
 
@@ -26,8 +26,9 @@ pub(super) fn check(model: Option<&Path>, models: Option<&Path>) -> Check {
     if names.is_empty() {
         return Check::advice(
             NAME,
-            "no --model given, and none was fetched: a recording starts from random weights",
-            "`oupn-edge model fetch NAME` downloads published ones (`oupn-edge model list` shows names), and `--model NAME` uses them",
+            "no --model given, and none was fetched: a recording starts from the built-in weights",
+            "weights learned from photographs tell things apart better: `oupn-edge model fetch NAME` downloads published ones \
+             (`oupn-edge model list` shows names), and `--model NAME` uses them",
         );
     }
     Check::ok(NAME, format!("fetched, for --model: {}", names.join(", ")))

@@ -14,10 +14,15 @@ use crate::camera::{self, Options};
 use crate::config::{Preset, Settings};
 use crate::encoder::ModelCard;
 use crate::encoder::device::DeviceChoice;
+use crate::encoder::weights::BUILT_IN;
 use crate::frame::PixelFormat;
 use crate::memory::Variant;
+use crate::model::check_network;
 use crate::views::{Augmentation, Pairing};
 use crate::{Error, Result};
+
+/// What stands for random weights, in the place of a file's name.
+pub const RANDOM: &str = "random";
 
 /// Time between samples, unless something else is asked for.
 pub const PERIOD: Duration = Duration::from_secs(4);
@@ -33,7 +38,7 @@ pub struct RunPlan {
     pub camera_options: Options,
     /// What is learned.
     pub settings: Settings,
-    /// Weights to start from.
+    /// Weights to start from: a file, or [`BUILT_IN`]; without any, random ones.
     pub model: Option<PathBuf>,
     /// Time between samples.
     pub period: Duration,
@@ -96,7 +101,8 @@ pub struct Request {
     pub time: Option<Duration>,
     /// Frames to see.
     pub frames: Option<u64>,
-    /// Weights to start from.
+    /// Weights to start from: a file, [`BUILT_IN`], or [`RANDOM`]. Unless it is said, a new recording takes the built-in ones, if
+    /// neither the preset nor the settings file asks for another network.
     pub model: Option<PathBuf>,
     /// The preset that settings begin with.
     pub preset: Option<Preset>,
@@ -222,45 +228,80 @@ fn settings_and_model(
     card_of: impl FnOnce(&Path) -> Result<ModelCard>,
     warnings: &mut Vec<String>,
 ) -> Result<(Settings, Option<PathBuf>)> {
-    let remembered = earlier.remembered.as_ref();
-    let own = remembered.and_then(|remembered| remembered.model.as_deref());
-    let other = request.model.as_deref().filter(|asked| own.is_none_or(|own| !is_same_file(asked, own)));
-    let model = match other {
-        Some(asked) if earlier.checkpoint && remembered.is_some() => {
-            warnings.push(format!(
-                "--model {} is not used: {} has a checkpoint and goes on with the weights it has learned; to start from \
-                 that model, record into another folder with --data",
-                asked.display(),
-                request.data.display()
-            ));
-            own
+    let (mut settings, model) = match (&earlier.remembered, &request.model) {
+        (None, None) => usual(request)?,
+        (None, Some(asked)) => {
+            let model = file_of(asked);
+            (anew(request, model, card_of)?, model.map(Path::to_path_buf))
         }
-        Some(asked) => Some(asked),
-        None => own.or(request.model.as_deref()),
-    };
-    let made_anew = request.preset.is_some() || request.config.is_some();
-    let mut settings = match remembered {
-        Some(remembered) if !made_anew => {
-            let mut settings = remembered.settings.clone();
-            // Nothing was learned yet, and these are weights of another network, perhaps, or the first ones.
-            if let Some(model) = model.filter(|_| other.is_some() && !earlier.checkpoint) {
-                settings.start_from(&card_of(model)?);
+        (Some(remembered), asked) => {
+            let own = remembered.model.as_deref();
+            let other = asked.as_deref().map(file_of).filter(|asked| !is_same(*asked, own));
+            let model = match other {
+                Some(asked) if earlier.checkpoint => {
+                    warnings.push(format!(
+                        "--model {} is not used: {} has a checkpoint and goes on with the weights it has learned; to start \
+                         from that model, record into another folder with --data",
+                        asked.map_or(RANDOM.into(), Path::to_string_lossy),
+                        request.data.display()
+                    ));
+                    own
+                }
+                Some(asked) => asked,
+                None => own,
+            };
+            let starts_anew = other.is_some() && !earlier.checkpoint;
+            if starts_anew {
                 warnings.push(format!(
                     "{} has learned nothing yet: it starts from {}, with the settings of these weights",
                     request.data.display(),
-                    model.display()
+                    model.map_or("random weights".into(), Path::to_string_lossy)
                 ));
             }
-            settings
-        }
-        _ => {
-            let card = model.map(card_of).transpose()?;
-            Settings::for_device(request.preset, request.config.as_deref(), card.as_ref())?
+            let settings = match model {
+                _ if request.preset.is_some() || request.config.is_some() => anew(request, model, card_of)?,
+                Some(model) if starts_anew => {
+                    let mut settings = remembered.settings.clone();
+                    settings.start_from(&card_of(model)?);
+                    settings
+                }
+                None if starts_anew => anew(request, None, card_of)?,
+                _ => remembered.settings.clone(),
+            };
+            (settings, model.map(Path::to_path_buf))
         }
     };
     request.changes.apply(&mut settings);
     settings.validate()?;
-    Ok((settings, model.map(Path::to_path_buf)))
+    Ok((settings, model))
+}
+
+/// The settings of the preset and the file for these weights.
+fn anew(
+    request: &Request,
+    model: Option<&Path>,
+    card_of: impl FnOnce(&Path) -> Result<ModelCard>,
+) -> Result<Settings> {
+    let card = model.map(card_of).transpose()?;
+    Settings::for_device(request.preset, request.config.as_deref(), card.as_ref())
+}
+
+/// What a new recording starts with if no weights are named: the built-in ones, or random ones if another preset or another network
+/// is asked for.
+fn usual(request: &Request) -> Result<(Settings, Option<PathBuf>)> {
+    let (preset, file) = (request.preset, request.config.as_deref());
+    let card = ModelCard::built_in()?;
+    let settings = Settings::for_device(preset, file, Some(&card))?;
+    let other = settings.preset != Preset::default() || check_network(&card, &settings, BUILT_IN).is_err();
+    match other {
+        true => Ok((Settings::for_device(preset, file, None)?, None)),
+        false => Ok((settings, Some(BUILT_IN.into()))),
+    }
+}
+
+/// The file of weights that `--model` names; none for random ones.
+fn file_of(asked: &Path) -> Option<&Path> {
+    Some(asked).filter(|asked| *asked != Path::new(RANDOM))
 }
 
 /// The source, if it is known and may go on in this folder.
@@ -306,10 +347,13 @@ impl Changes {
     }
 }
 
-/// Whether two paths lead to one file. Of a file that is gone the path decides.
-fn is_same_file(a: &Path, b: &Path) -> bool {
+/// Whether two starts are the same: both random, or from one file. Of a file that is gone the path decides.
+fn is_same(a: Option<&Path>, b: Option<&Path>) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
-    a == b || matches!((real(a), real(b)), (Ok(a), Ok(b)) if a == b)
+    match (a, b) {
+        (Some(a), Some(b)) => a == b || matches!((real(a), real(b)), (Ok(a), Ok(b)) if a == b),
+        (a, b) => a == b,
+    }
 }
 
 fn host_name() -> String {
@@ -383,7 +427,9 @@ mod tests {
         assert!(error.to_string().contains("--camera"), "{error}");
         let asked = Request { camera: Some("rooms".into()), ..request() };
         let plan = RunPlan::resolve(asked, &Earlier::default(), no_card).unwrap().plan;
-        assert_eq!(plan.settings, Settings::for_device(None, None, None).unwrap());
+        let card = ModelCard::built_in().unwrap();
+        assert_eq!(plan.settings, Settings::for_device(None, None, Some(&card)).unwrap());
+        assert_eq!(plan.model.as_deref(), Some(Path::new(BUILT_IN)));
         assert_eq!((plan.period, plan.calibrate, plan.realtime), (PERIOD, true, true));
 
         // The same folder again, without a word: all as before, and no file of weights is looked for.
@@ -408,10 +454,58 @@ mod tests {
         assert!(RunPlan::resolve(asked, &Earlier::default(), no_card).is_err(), "longer than the window");
     }
 
+    /// The built-in weights are for who asks for nothing else.
+    #[test]
+    fn another_preset_or_network_starts_from_random_weights() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("settings.toml");
+        let plan = |preset: Option<Preset>, keys: &str, model: Option<&str>| {
+            std::fs::write(&file, keys).unwrap();
+            let asked = Request {
+                camera: Some("rooms".into()),
+                preset,
+                config: Some(file.clone()),
+                model: model.map(PathBuf::from),
+                ..request()
+            };
+            RunPlan::resolve(asked, &Earlier::default(), no_card).unwrap().plan
+        };
+        let built_in = Some(PathBuf::from(BUILT_IN));
+        for keys in ["", "preset = \"saycam\"", "stride = 5", "image_height = 96\nimage_width = 96"] {
+            assert_eq!(plan(None, keys, None).model, built_in, "{keys}");
+            assert_eq!(plan(None, keys, Some(RANDOM)).model, None, "{keys}");
+        }
+        assert_eq!(plan(Some(Preset::Saycam), "", None).model, built_in);
+        for keys in
+            ["encoder = \"conv-4\"", "encoder_width = 1.0", "preset = \"rooms\"", "padding = \"symmetric\""]
+        {
+            let random = plan(None, keys, None);
+            assert_eq!(random.model, None, "{keys}");
+            assert_eq!(random.settings, Settings::for_device(None, Some(&file), None).unwrap());
+        }
+        assert_eq!(plan(Some(Preset::Omniglot), "", None).model, None);
+    }
+
+    /// Nothing was learned: random weights may still be asked for.
+    #[test]
+    fn random_weights_can_be_asked_for_until_something_is_learned() {
+        let asked = Request { camera: Some("rooms".into()), ..request() };
+        let plan = RunPlan::resolve(asked, &Earlier::default(), no_card).unwrap().plan;
+        let random = Request { model: Some(RANDOM.into()), ..request() };
+        let Resolved { plan: other, warnings } =
+            RunPlan::resolve(random.clone(), &after(&plan, false), no_card).unwrap();
+        assert_eq!((other.model.as_ref(), warnings.len()), (None, 1), "{warnings:?}");
+        assert_eq!(other.settings, Settings::for_device(None, None, None).unwrap());
+        let Resolved { plan: same, warnings } =
+            RunPlan::resolve(random, &after(&plan, true), no_card).unwrap();
+        assert_eq!((&same.model, &same.settings), (&plan.model, &plan.settings));
+        assert!(warnings[0].contains("--model random is not used"), "{warnings:?}");
+    }
+
     #[test]
     fn a_model_brings_its_network_to_a_folder_that_has_learned_nothing() {
         let [first, other] = cards();
-        let cold = Request { camera: Some("rooms".into()), ..request() };
+        let cold = Request { camera: Some("rooms".into()), model: Some(RANDOM.into()), ..request() };
         let cold = RunPlan::resolve(cold, &Earlier::default(), no_card).unwrap().plan;
         let warm = resolved(with_model("/first"), &Earlier::default(), &first).plan;
         for before in [&cold, &warm] {

@@ -2,7 +2,8 @@
 //!
 //! `run.toml` is written when a data folder is first used and read when it is used again, so that `oupn-edge --data DIR`
 //! alone goes on. Version 1: `version`, `camera`, `name`, `format`, `resolution`, `rate`,
-//! `start_time` (where given), `realtime`, `period_s`, `calibrate`, `model` (its absolute path, if any), `command_mark` (of a
+//! `start_time` (where given), `realtime`, `period_s`, `calibrate`, `model` (its absolute path, or
+//! `built-in`; random weights have none), `command_mark` (of a
 //! `pipe:`, see `trust.rs`) and `settings`, a table as `oupn-edge config show` prints it. Fields may be added if they
 //! have a default; unknown ones are passed over, so that an older program goes on with a newer file.
 
@@ -16,6 +17,7 @@ use super::plan::RunPlan;
 use super::trust;
 use crate::camera::{self, Camera, Options};
 use crate::config::Settings;
+use crate::encoder::weights::BUILT_IN;
 use crate::frame::PixelFormat;
 use crate::storage::{CheckpointStore, Filesystem, write_atomically};
 use crate::{Error, Result};
@@ -72,6 +74,14 @@ fn of_any_version<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Re
     Settings::of_table(toml::Table::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
+/// A file of weights by a name that holds wherever the program is called.
+fn lasting(model: &Path) -> PathBuf {
+    match std::path::absolute(model) {
+        Ok(path) if model != Path::new(BUILT_IN) => path,
+        _ => model.to_path_buf(),
+    }
+}
+
 fn usually() -> bool {
     true
 }
@@ -91,7 +101,7 @@ impl Remembered {
             period_s: plan.period.as_secs_f64(),
             calibrate: plan.calibrate,
             // It goes on from wherever it is called.
-            model: plan.model.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+            model: plan.model.as_deref().map(lasting),
             name: plan.name.clone(),
             settings: plan.settings.clone(),
         }

@@ -93,6 +93,19 @@ fn imported_weights_carry_their_card() {
     assert_eq!(std::fs::read(&again).unwrap(), std::fs::read(&out).unwrap());
 }
 
+/// What was learned of 1/τ, β and γ on one stream may be wrong for another.
+#[test]
+fn control_can_be_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/models/conv4_64_omniglot.safetensors");
+    let out = folder.path().join("out.safetensors");
+    assert!(model(&["import", shipped, "-o", text(&out), "--without-control"]).status.success());
+    let (before, after) = (TensorFile::read(shipped).unwrap(), TensorFile::read(&out).unwrap());
+    let left_out: Vec<&String> = before.tensors().keys().filter(|name| after.get(name).is_none()).collect();
+    assert_eq!(left_out, ["control.beta", "control.gamma", "control.inv_tau"]);
+    assert!(after.tensors().iter().all(|(name, tensor)| before.get(name) == Some(tensor)));
+}
+
 #[test]
 fn a_card_beside_the_weights_is_found() {
     let folder = tempfile::tempdir().unwrap();

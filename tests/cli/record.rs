@@ -216,13 +216,31 @@ fn a_start_from_random_weights_tells_things_apart() {
     let camera = |seed: &str| {
         let source = format!("rooms:{seed}");
         let flags = ["--realtime", "off", "--config", "settings.toml", "--reserve", "0", "--frames", "70"];
-        let more = ["--camera", &source, "--data", seed, "--json", "--threads", "1"];
+        let more = ["--camera", &source, "--data", seed, "--json", "--threads", "1", "--model", "random"];
         let text = good(folder.path(), &[&["record"], &flags[..], &more].concat());
         serde_json::from_str::<Value>(&text).unwrap()["ami"].as_f64().unwrap()
     };
     // No update yet: this is what the first five minutes look like. Without the statistics it is 0.01.
     let mean = (camera("1") + camera("2") + camera("3")) / 3.0;
     assert!(mean > 0.06, "agreement with the truth: {mean}");
+}
+
+/// Nothing is named but the source: the built-in weights, which see from the first frame on.
+#[test]
+fn a_plain_start_has_the_built_in_weights() {
+    let folder = folder();
+    let camera = |seed: &str| {
+        let source = format!("rooms:{seed}");
+        let flags = ["--realtime", "off", "--reserve", "0", "--frames", "70", "--threads", "1", "--json"];
+        let text =
+            good(folder.path(), &[&["record", "--camera", &source, "--data", seed], &flags[..]].concat());
+        let remembered = std::fs::read_to_string(folder.path().join(seed).join("run.toml")).unwrap();
+        assert!(remembered.contains("model = \"built-in\""), "{remembered}");
+        serde_json::from_str::<Value>(&text).unwrap()["ami"].as_f64().unwrap()
+    };
+    // Five minutes. Random weights have 0.1 here.
+    let mean = (camera("1") + camera("2") + camera("3")) / 3.0;
+    assert!(mean > 0.5, "agreement with the truth: {mean}");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use oupn_edge::encoder::Weights;
+use oupn_edge::encoder::weights::BUILT_IN;
+use oupn_edge::encoder::{ModelCard, Weights};
 use oupn_edge::learner::saved::learned_control;
 use oupn_edge::tensors::TensorFile;
 
@@ -39,6 +40,22 @@ fn they_are_whole_and_small() {
         }
         assert_eq!(names, ["control.beta", "control.gamma", "control.inv_tau"]);
     }
+}
+
+/// What a recording starts from unless told otherwise: the file in models/, inside the program.
+#[test]
+fn the_built_in_weights_are_those_of_the_file() {
+    let path = model("mobilenet_v2_0.35_things");
+    assert!(std::fs::metadata(&path).unwrap().len() < 2_000_000);
+    let (file, inside) =
+        (Weights::read(Path::new(&path)).unwrap(), Weights::read(Path::new(BUILT_IN)).unwrap());
+    assert_eq!(inside.card, file.card);
+    assert_eq!(inside.card, ModelCard::built_in().unwrap());
+    assert_eq!(inside.parameters.values, file.parameters.values);
+    assert_eq!(inside.statistics.values, file.statistics.values);
+    assert!(learned_control(Path::new(&path)).unwrap().is_none(), "1/τ, β and γ are left out");
+    let run = oupn_edge(&["model", "info", BUILT_IN]);
+    assert!(text(&run.stdout).contains("mobilenet_v2_0.35_things"), "{}", text(&run.stderr));
 }
 
 /// Taken in once more each is the same file: card, weights and 1/τ, β, γ.

@@ -78,10 +78,14 @@ impl InputScaling {
 /// The licence of weights that were learned from data of the user's own.
 pub const OF_THE_DATA: &str = "LicenseRef-of-the-data";
 
+/// The card of the weights that are part of the program.
+const BUILT_IN: &str = include_str!("../../../models/mobilenet_v2_0.35_things.toml");
+
 /// The cards that come with the program.
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 10] = [
     include_str!("../../../models/conv4_omniglot.toml"),
     include_str!("../../../models/conv4_64_omniglot.toml"),
+    BUILT_IN,
     include_str!("../../../models/mobilenet_v2_1.0_imagenet.toml"),
     include_str!("../../../models/mobilenet_v2_0.35_imagenet.toml"),
     include_str!("../../../models/mobilenet_v2_torchvision_v1.toml"),
@@ -118,6 +122,11 @@ impl ModelCard {
     /// The cards that come with the program.
     pub fn known() -> Result<Vec<Self>> {
         KNOWN.iter().map(|text| Self::parse(text, "of this program")).collect()
+    }
+
+    /// The card of the weights that are part of the program.
+    pub fn built_in() -> Result<Self> {
+        Self::parse(BUILT_IN, "of the built-in weights")
     }
 
     /// The card as it is stored.

@@ -3,6 +3,7 @@
 //! A weight file is a safetensors file with PyTorch's parameter names and, in its metadata, the [card](super::card) of the
 //! model. Files without a card get one from beside them, or from those that come with the program, by their name. Those of
 //! timm get torchvision's names on reading.
+//! One file is part of the program itself, under the name [`BUILT_IN`].
 //! Classifiers, counters of batches and what a checkpoint holds beside the encoder are left out on reading.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,6 +18,12 @@ use crate::{Error, Result};
 
 /// Metadata entry that holds the card.
 const CARD: &str = "card";
+
+/// The name of the weights that are part of the program, in the place of a file's.
+pub const BUILT_IN: &str = "built-in";
+
+/// The weights of that name.
+const BUILT_IN_FILE: &[u8] = include_bytes!("../../../models/mobilenet_v2_0.35_things.safetensors");
 
 /// How many names an error lists.
 const LISTED: usize = 5;
@@ -33,7 +40,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Reads a safetensors or `.pth` file with the card that belongs to it.
+    /// Reads a safetensors or `.pth` file with the card that belongs to it; [`BUILT_IN`] names the program's own.
     pub fn read(path: &Path) -> Result<Self> {
         Self::read_with_card(path, None)
     }
@@ -99,7 +106,10 @@ fn read_tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, Option<String>
     if pytorch {
         return Ok((pth::read(path)?, None));
     }
-    let file = TensorFile::read(path)?;
+    let file = match path == Path::new(BUILT_IN) {
+        true => TensorFile::parse(path, BUILT_IN_FILE)?,
+        false => TensorFile::read(path)?,
+    };
     let card = file.metadata().get(CARD).cloned();
     Ok((file.into_tensors(), card))
 }

@@ -18,11 +18,14 @@ pub(in crate::cli) struct Import {
     /// Where to write them [default: beside FILE, ending in .safetensors]
     #[arg(short, long = "output", alias = "out", value_name = "FILE.safetensors")]
     out: Option<PathBuf>,
+    /// Leave out 1/τ, β and γ that were learned with the weights: a recording then begins with those of its settings
+    #[arg(long)]
+    without_control: bool,
     #[command(flatten)]
     card: CardChoice,
 }
 
-pub(super) fn run(Import { file, out, card }: Import) -> Result<()> {
+pub(super) fn run(Import { file, out, without_control, card }: Import) -> Result<()> {
     let out = out.unwrap_or_else(|| file.with_extension("safetensors"));
     if out == file {
         return Err(Error::input(format!(
@@ -33,7 +36,7 @@ pub(super) fn run(Import { file, out, card }: Import) -> Result<()> {
     let weights = Weights::read_with_card(&file, card.card.as_deref())?;
     let (mut named, mut metadata) = (BTreeMap::new(), HashMap::new());
     weights.put(&mut named, &mut metadata)?;
-    if let Some(control) = learned_control(&file)? {
+    if let Some(control) = learned_control(&file)?.filter(|_| !without_control) {
         put_control(&control, &mut named, &mut metadata);
     }
     tensors::write(&out, &named, metadata)?;

@@ -78,7 +78,8 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), help_heading = END)]
     pub(super) frames: Option<u64>,
 
-    /// Weights to start from, instead of random ones: a file, or the name of a model that `oupn-edge model fetch` has downloaded
+    /// Weights to start from: a file, the name of a model that `oupn-edge model fetch` has downloaded, `built-in` or `random`
+    /// [default: built-in, unless --preset or --config asks for another network]
     #[arg(long, alias = "weights", value_name = "FILE|NAME", value_parser = model_file(), help_heading = LEARNING)]
     pub(super) model: Option<PathBuf>,
     /// The paper's settings for one of its datasets

@@ -103,7 +103,10 @@ mod tests {
     #[test]
     fn the_file_of_the_device_is_the_programs_own_choice() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../firmware-config/oupn-edge.toml");
-        let settings = |file| Settings::for_device(None, file, None).unwrap();
-        assert_eq!(settings(Some(&file)), settings(None));
+        let card = ModelCard::built_in().unwrap();
+        for card in [None, Some(&card)] {
+            let settings = |file| Settings::for_device(None, file, card).unwrap();
+            assert_eq!(settings(Some(&file)), settings(None));
+        }
     }
 }
