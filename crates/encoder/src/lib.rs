@@ -8,6 +8,7 @@
 //! and layout outside an executor.
 
 pub mod architecture;
+pub mod candle;
 pub mod card;
 pub mod device;
 pub mod fallback;
