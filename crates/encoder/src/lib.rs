@@ -11,6 +11,7 @@ pub mod architecture;
 pub mod candle;
 pub mod card;
 pub mod device;
+pub mod examination;
 pub mod fallback;
 pub mod fused;
 pub mod gpu_ops;

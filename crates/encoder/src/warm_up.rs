@@ -30,7 +30,11 @@ impl Tolerance {
 }
 
 /// Features and gradients of one window.
-fn window(plan: &Plan, encoder: &mut dyn TrainingEncoder, norm: NormMode) -> Result<(Vec<f32>, Vec<f32>)> {
+pub(super) fn window(
+    plan: &Plan,
+    encoder: &mut dyn TrainingEncoder,
+    norm: NormMode,
+) -> Result<(Vec<f32>, Vec<f32>)> {
     // The distribution is MobileNet's whatever the network is: it need not learn, only keep its numbers in range.
     let parameters = random_parameters(Architecture::MobileNetV2 { width: 1.0 }, plan, 0);
     let mut random = Random::new(0, Purpose::World, 0);
