@@ -4,7 +4,7 @@
 //! are compiled, libraries loaded, and a device without memory says so while there is still somebody at the console.
 
 use super::init::random_parameters;
-use super::plan::ConvKind;
+use super::plan::{Activation, ConvKind};
 use super::probe::relative_difference;
 use super::{Architecture, NormMode, Parameters, Plan, TrainingEncoder};
 use crate::random::{Purpose, Random};
@@ -53,15 +53,17 @@ pub(super) fn window(
 }
 
 /// Fresh statistics normalise nothing, so values would shrink from unit to unit, beyond what f16 can hold: each unit's γ makes up
-/// for what its convolution takes away. A weight's variance is 2 / (taps · (from + to)), and ReLU takes half.
+/// for what its convolution takes away. A weight's variance is 2 / (taps · (from + to)), and ReLU has taken half of what comes in.
 fn keep_in_range(plan: &Plan, parameters: &mut Parameters) {
     for unit in &plan.units {
         let (from, to) = (unit.in_shape.channels, unit.conv_shape.channels);
-        let gamma = match unit.conv {
-            ConvKind::Depthwise => ((from + 1) as f32).sqrt(),
-            ConvKind::Pointwise | ConvKind::Full => ((from + to) as f32 / from as f32).sqrt(),
+        let power = match unit.conv {
+            ConvKind::Depthwise => 2.0 / (from + 1) as f32,
+            ConvKind::Pointwise | ConvKind::Full => 2.0 * from as f32 / (from + to) as f32,
         };
-        parameters.tensor_mut(unit.gamma).fill(gamma);
+        let before = unit.input.checked_sub(1).map(|before| plan.units[before].activation);
+        let half = if before.is_none_or(|before| before == Activation::None) { 1.0 } else { 0.5 };
+        parameters.tensor_mut(unit.gamma).fill((half * power).sqrt().recip());
     }
 }
 
