@@ -14,6 +14,7 @@ test: setup-test
 	cargo clippy --locked -p oupn-edge --no-default-features --features nokhwa -- -D warnings
 	cargo test --locked
 	./scripts/check-unit
+	./scripts/test-cuda
 
 # The tests that `make test` counts as ignored: they need public data in OUPN_DATA and weights in OUPN_WEIGHTS. The end of
 # docs/DATA.md says which.
@@ -40,7 +41,7 @@ setup-test:
 check-cuda: setup
 	./scripts/check-cuda
 
-# The program with feature `cuda` on a stand-in driver: no GPU, no CUDA. Not a part of `make test`: it builds everything once more.
+# The program with feature `cuda` on a stand-in driver: no GPU, no CUDA. The last part of `make test`, by itself.
 test-cuda: setup
 	./scripts/test-cuda
 

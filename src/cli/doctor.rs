@@ -2,6 +2,9 @@
 //!
 //! One line a matter: `ok`, or what to do. Exit code 1 if something would keep a recording from working. `--json` prints
 //! an array of objects with `name`, `verdict` (`ok`, `advice`, `problem`), `found` and `advice`.
+//!
+//! `--gpu` looks at the GPU alone and prints one JSON object. Exit code 1 if there is none, or it computes wrongly, 2 if this
+//! program was built without CUDA.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +13,8 @@ use clap::Args;
 
 use oupn_base::words::counted;
 use oupn_edge::config::Settings;
-use oupn_edge::doctor::{Check, Machine, Verdict, bundle, examine};
+use oupn_edge::doctor::{Check, Machine, Verdict, bundle, examine, gpu};
+use oupn_edge::encoder::examination::WindowSize;
 use oupn_edge::model_fetch::folder;
 use oupn_edge::{Error, Result};
 
@@ -31,9 +35,35 @@ pub(super) struct DoctorArgs {
     /// The settings file that the bundle is to hold
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Examine the GPU alone, and print one line of JSON to send back: whether it computes rightly, the time of each
+    /// operation, memory, clocks, heat
+    #[arg(long, conflicts_with_all = ["json", "bundle", "data", "model", "config"])]
+    gpu: bool,
+    /// Height and width of the images that the GPU is timed with
+    #[arg(long, value_name = "PIXELS", default_value_t = 224, requires = "gpu", value_parser = clap::value_parser!(u16).range(32..=1024))]
+    size: u16,
+}
+
+/// Images of the window that the GPU is timed with: few enough for any board, and enough to fill it.
+const IMAGES: usize = 8;
+
+fn examine_gpu(side: usize) -> Result<()> {
+    let size = WindowSize { width: 1.0, side, images: IMAGES };
+    let report = gpu::report(Path::new("/"), size)?;
+    super::print(&format!("{}\n", report.json))?;
+    match report.wrong.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Device(format!(
+            "the GPU computes other numbers than the CPU: {}",
+            report.wrong.join("; ")
+        ))),
+    }
 }
 
 pub(super) fn run(args: &DoctorArgs) -> Result<()> {
+    if args.gpu {
+        return examine_gpu(usize::from(args.size));
+    }
     let settings = Settings::load(None, args.config.as_deref())?;
     let checks = examine(&Machine {
         root: Path::new("/").to_path_buf(),

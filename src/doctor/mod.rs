@@ -10,6 +10,7 @@ use serde::Serialize;
 
 pub mod bundle;
 mod camera;
+pub mod gpu;
 mod machine;
 mod speed;
 mod weights;

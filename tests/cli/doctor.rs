@@ -59,3 +59,17 @@ fn a_folder_that_cannot_be_written_is_a_problem() {
     assert!(text.contains("PROBLEM  data folder"), "{text}");
     assert!(text.contains("→ give --data a folder"), "{text}");
 }
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn without_cuda_there_is_no_gpu_to_examine() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = doctor(folder.path(), &["--gpu"]);
+    assert_eq!((run.status.code(), run.stdout.len()), (Some(2), 0));
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("built without CUDA"), "{said}");
+    for wrong in [&["--gpu", "--json"][..], &["--size", "64"], &["--gpu", "--size", "0"]] {
+        assert_eq!(doctor(folder.path(), wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}

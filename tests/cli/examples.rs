@@ -72,6 +72,17 @@ fn own_objective() {
 }
 
 #[test]
+fn candle_finetune() {
+    let said = printed("candle_finetune", &[]);
+    assert!(said.contains("step 9: loss "), "{said}");
+    let told = said.lines().find(|line| line.contains(" are told apart")).unwrap_or_else(|| panic!("{said}"));
+    let [right, of] = numbers(told)[..] else { panic!("{said}") };
+    // By chance it would be a quarter; noise is other each time.
+    assert!(of == 32.0 && right >= 24.0, "{said}");
+    assert!(said.contains("22 tensors, "), "{said}");
+}
+
+#[test]
 fn learn_from_frames() {
     let said = printed("learn_from_frames", &[]);
     assert!(said.contains("window 4: loss "), "{said}");

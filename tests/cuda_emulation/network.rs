@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use oupn_cuda::Element;
+use oupn_cuda::{Argument, Element, Gemm, Geometry, Gpu};
+use oupn_edge::Result;
+use oupn_edge::encoder::examination::{WindowSize, examine};
 use oupn_edge::encoder::gpu_ops::{GpuOps, gpu_encoder};
 use oupn_edge::encoder::host_ops::HostOps;
 use oupn_edge::encoder::ops::Ops;
@@ -138,4 +140,71 @@ fn small_encoders_train_as_on_the_host() {
         assert!(worst.0 < 1e-3, "{architecture}: {worst:?}");
         assert!(bits(forward) == reverse.map(bits).unwrap_or_default(), "{architecture}: the order shows");
     }
+}
+
+/// A device of which a hair is wrong: its products are added to what was there.
+struct Careless(Emulated);
+
+impl Gpu for Careless {
+    type Buffer = <Emulated as Gpu>::Buffer;
+
+    fn allocate(&mut self, element: Element, len: usize) -> Result<Self::Buffer> {
+        let mut buffer = self.0.allocate(element, len)?;
+        self.0.upload(&vec![0.5; len], &mut buffer)?;
+        Ok(buffer)
+    }
+
+    fn upload(&mut self, from: &[f32], to: &mut Self::Buffer) -> Result<()> {
+        self.0.upload(from, to)
+    }
+
+    fn download(&mut self, from: &Self::Buffer, offset: usize, to: &mut [f32]) -> Result<()> {
+        self.0.download(from, offset, to)
+    }
+
+    fn launch(
+        &mut self,
+        kernel: &str,
+        geometry: Geometry,
+        arguments: &mut [Argument<'_, Self::Buffer>],
+    ) -> Result<()> {
+        self.0.launch(kernel, geometry, arguments)
+    }
+
+    fn gemm(
+        &mut self,
+        gemm: &Gemm,
+        a: (&Self::Buffer, usize),
+        b: (&Self::Buffer, usize),
+        c: (&mut Self::Buffer, usize),
+    ) -> Result<()> {
+        self.0.gemm(&Gemm { beta: 1.0, ..*gemm }, a, b, c)
+    }
+}
+
+#[test]
+fn an_examination_finds_what_is_right_and_what_is_wrong() {
+    let Some(program) = executable(Build::Sound) else { return };
+    let open = || Ok(Emulated::start(&program, Order::Forward));
+    let size = WindowSize { width: 0.35, side: 32, images: 2 };
+    let found = examine(open, size).unwrap();
+    assert_eq!(found.networks.len(), 6);
+    for network in &found.networks {
+        assert!(network.agrees, "{network:?}");
+        // f16 rounds to a thousandth, which must show; if it does not, it was not f16.
+        let half = network.network.ends_with("f16");
+        assert_eq!(network.features > 1e-5, half, "{network:?}");
+    }
+    let spent = |name: &str| {
+        let of = found.spendings.iter().filter(|(key, _)| key.starts_with(name));
+        of.fold((0, 0), |sum, (_, spent)| (sum.0 + spent.calls, sum.1 + spent.bytes))
+    };
+    // 17 depthwise convolutions, 35 products forward and two backward for each, at the least.
+    assert!(spent("depthwise").0 >= 17 && spent("product").0 >= 3 * 35, "{:?}", found.spendings);
+    assert!(spent("upload").1 >= 2 * 32 * 32 * 3 * 4 && spent("allocate").1 > 0 && spent("wait").0 == 10);
+    assert!(found.seconds > 0.0 && found.spendings.values().all(|spent| spent.seconds >= 0.0));
+
+    let careless = || Ok(Careless(Emulated::start(&program, Order::Forward)));
+    let found = examine(careless, size).unwrap();
+    assert!(found.networks.iter().all(|network| !network.agrees), "{:?}", found.networks);
 }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor, Var};
+use candle_nn::{ModuleT, VarBuilder};
+use oupn_edge::encoder::candle::{Encoder, var_map};
 use oupn_edge::encoder::host_ops::HostOps;
 use oupn_edge::encoder::ops::{At, AtMut, Ops, Product, Tail, Windows};
 use oupn_edge::encoder::plan::{Activation, ConvKind, Pool, PoolEdge, Shape};
@@ -360,6 +362,27 @@ fn compare(plan: Plan, twin: impl Fn(&Candle, &Tensor) -> candle_core::Result<Te
         for (index, spec) in gradients.specs().iter().enumerate() {
             let right = right_gradients.get(&candle.vars[&spec.name]).unwrap();
             assert_close(gradients.tensor(index), &values(right), &format!("{what}, {}", spec.name));
+        }
+
+        // The same as a module of candle's: one operation in the place of all its layers.
+        let map = var_map(&parameters, &statistics, &Device::Cpu).unwrap();
+        let builder = VarBuilder::from_varmap(&map, DType::F32, &Device::Cpu);
+        let module = Encoder::new(Arc::clone(&plan), Box::new(encoder), &builder).unwrap();
+        let images = Var::from_tensor(&candle_images.detach().to_dtype(DType::F32).unwrap()).unwrap();
+        let found = module.forward_t(&images, norm == NormMode::Window).unwrap();
+        assert_eq!(values(&found), features, "{what}");
+        let cotangent = Tensor::from_slice(&cotangent, found.shape(), &Device::Cpu).unwrap();
+        let found = (found * cotangent).unwrap().sum_all().unwrap().backward().unwrap();
+        assert_close(
+            &values(found.get(&images).unwrap()),
+            &values(right_gradients.get(&candle_images).unwrap()),
+            &what,
+        );
+        let data = map.data().lock().unwrap();
+        for spec in gradients.specs() {
+            let right = right_gradients.get(&candle.vars[&spec.name]).unwrap();
+            let found = found.get(&data[&spec.name]).unwrap();
+            assert_close(&values(found), &values(right), &format!("{what}, module, {}", spec.name));
         }
     }
 }

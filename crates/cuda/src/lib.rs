@@ -14,6 +14,7 @@
 pub mod driver;
 pub mod gemm;
 pub mod geometry;
+pub mod timed;
 
 use half::{bf16, f16};
 

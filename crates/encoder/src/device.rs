@@ -11,6 +11,7 @@ use std::sync::Arc;
 use oupn_base::choices;
 use serde::{Deserialize, Serialize};
 
+use super::examination::{Examination, WindowSize};
 use super::fallback::{Computing, Executor};
 use super::{Fused, Plan, TrainingOptions};
 #[cfg(any(test, not(feature = "cuda")))]
@@ -148,6 +149,25 @@ fn on_gpu(plan: &Arc<Plan>, gpu: CudaGpu, options: TrainingOptions, mut host: Ex
     Ok(device)
 }
 
+/// The name of the GPU, and what an [examination](super::examination) of it finds.
+///
+/// # Errors
+/// If there is none, or it fails.
+#[cfg(feature = "cuda")]
+pub fn examine_gpu(size: WindowSize) -> Result<(String, Examination)> {
+    let name = CudaGpu::open(0)?.name().to_owned();
+    Ok((name, super::examination::examine(|| CudaGpu::open(0), size)?))
+}
+
+/// As with feature `cuda`, but that there is none.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "cuda"))]
+pub fn examine_gpu(_size: WindowSize) -> Result<(String, Examination)> {
+    Err(without_cuda())
+}
+
 #[cfg(feature = "cuda")]
 fn open_cuda(insists: bool) -> Result<ComputeDevice> {
     let gpu = CudaGpu::open(0)?;
@@ -157,7 +177,12 @@ fn open_cuda(insists: bool) -> Result<ComputeDevice> {
 
 #[cfg(not(feature = "cuda"))]
 fn open_cuda(_insists: bool) -> Result<ComputeDevice> {
-    Err(Error::input("this program was built without CUDA; build it with `--features cuda`"))
+    Err(without_cuda())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn without_cuda() -> Error {
+    Error::input("this program was built without CUDA; build it with `--features cuda`")
 }
 
 #[cfg(test)]

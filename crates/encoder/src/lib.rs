@@ -8,8 +8,10 @@
 //! and layout outside an executor.
 
 pub mod architecture;
+pub mod candle;
 pub mod card;
 pub mod device;
+pub mod examination;
 pub mod fallback;
 pub mod fused;
 pub mod gpu_ops;

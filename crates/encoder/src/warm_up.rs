@@ -4,8 +4,9 @@
 //! are compiled, libraries loaded, and a device without memory says so while there is still somebody at the console.
 
 use super::init::random_parameters;
+use super::plan::{Activation, ConvKind};
 use super::probe::relative_difference;
-use super::{Architecture, NormMode, Plan, TrainingEncoder};
+use super::{Architecture, NormMode, Parameters, Plan, TrainingEncoder};
 use crate::random::{Purpose, Random};
 use crate::{Error, Result};
 
@@ -30,9 +31,16 @@ impl Tolerance {
 }
 
 /// Features and gradients of one window.
-fn window(plan: &Plan, encoder: &mut dyn TrainingEncoder, norm: NormMode) -> Result<(Vec<f32>, Vec<f32>)> {
+pub(super) fn window(
+    plan: &Plan,
+    encoder: &mut dyn TrainingEncoder,
+    norm: NormMode,
+) -> Result<(Vec<f32>, Vec<f32>)> {
     // The distribution is MobileNet's whatever the network is: it need not learn, only keep its numbers in range.
-    let parameters = random_parameters(Architecture::MobileNetV2 { width: 1.0 }, plan, 0);
+    let mut parameters = random_parameters(Architecture::MobileNetV2 { width: 1.0 }, plan, 0);
+    if norm == NormMode::Running {
+        keep_in_range(plan, &mut parameters);
+    }
     let mut random = Random::new(0, Purpose::World, 0);
     let images: Vec<f32> = (0..IMAGES * plan.image.len()).map(|_| random.between(-1.0, 1.0)).collect();
     let cotangent: Vec<f32> = (0..IMAGES * plan.features).map(|_| random.between(-1.0, 1.0)).collect();
@@ -42,6 +50,21 @@ fn window(plan: &Plan, encoder: &mut dyn TrainingEncoder, norm: NormMode) -> Res
     encoder.forward(&parameters, &mut statistics, &images, IMAGES, norm, &mut features)?;
     encoder.backward(&parameters, &images, &cotangent, &mut gradients, None)?;
     Ok((features, gradients.values))
+}
+
+/// Fresh statistics normalise nothing, so values would shrink from unit to unit, beyond what f16 can hold: each unit's γ makes up
+/// for what its convolution takes away. A weight's variance is 2 / (taps · (from + to)), and ReLU has taken half of what comes in.
+fn keep_in_range(plan: &Plan, parameters: &mut Parameters) {
+    for unit in &plan.units {
+        let (from, to) = (unit.in_shape.channels, unit.conv_shape.channels);
+        let power = match unit.conv {
+            ConvKind::Depthwise => 2.0 / (from + 1) as f32,
+            ConvKind::Pointwise | ConvKind::Full => 2.0 * from as f32 / (from + to) as f32,
+        };
+        let before = unit.input.checked_sub(1).map(|before| plan.units[before].activation);
+        let half = if before.is_none_or(|before| before == Activation::None) { 1.0 } else { 0.5 };
+        parameters.tensor_mut(unit.gamma).fill((half * power).sqrt().recip());
+    }
 }
 
 /// Runs both and refuses the device if it is too far from the host. Returns how far it is.
@@ -80,7 +103,7 @@ mod tests {
     use super::*;
     use crate::host_ops::HostOps;
     use crate::stepwise::StepwiseEncoder;
-    use crate::{BatchNorm, Fused, Padding, Parameters, Statistics, TrainingOptions};
+    use crate::{BatchNorm, Fused, Padding, Statistics, TrainingOptions};
 
     /// A device that is right but for one thing.
     struct Wrong<E> {
@@ -115,6 +138,26 @@ mod tests {
             self.inside.backward(parameters, images, d_features, gradients, d_images)?;
             gradients.values.iter_mut().for_each(|x| *x *= self.gradient);
             Ok(())
+        }
+    }
+
+    #[test]
+    fn values_stay_where_half_precision_can_hold_them() {
+        let batch_norm = BatchNorm { epsilon: 1e-3, momentum: 0.1 };
+        for (architecture, side) in [
+            (Architecture::MobileNetV2 { width: 1.0 }, 32),
+            (Architecture::MobileNetV2 { width: 0.35 }, 48),
+            (Architecture::ResNet12 { channels: 3, strides: [2, 2, 2, 2] }, 16),
+            (Architecture::conv4(3, false), 32),
+        ] {
+            let plan = Arc::new(architecture.plan(side, side, Padding::Same, batch_norm).unwrap());
+            let mut host = Fused::new(Arc::clone(&plan), TrainingOptions::default(), 1).unwrap();
+            for norm in [NormMode::Running, NormMode::Window] {
+                let (features, _) = window(&plan, &mut host, norm).unwrap();
+                let square: f32 = features.iter().map(|x| x * x).sum::<f32>() / features.len() as f32;
+                // f16 goes from 6·10⁻⁵ to 6·10⁴, and values inside a network are some times larger than at its end.
+                assert!((1e-2..1e3).contains(&square.sqrt()), "{architecture}, {norm:?}: {}", square.sqrt());
+            }
         }
     }
 

@@ -1,5 +1,9 @@
 //! The one learning step: views of a window of frames, their embeddings, the objective's loss and gradient, back through the
 //! encoder, and Adam. Recordings, training on data sets, `bench`, `doctor` and `self check` all learn here.
+//!
+//! In candle's terms: the encoder is one operation ([`Session::encode`]), the objective another ([`window_loss`]), and
+//! `backward` goes through both. The large buffers, images and weights, are lent to candle and never copied but for what
+//! the operation keeps of the weights.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -12,11 +16,12 @@ use super::saved;
 use super::schedule::Schedule;
 use super::update::{LearnerState, Refusal, Update, spread};
 use crate::config::Settings;
+use crate::encoder::candle::{Lent, Session, read};
 use crate::encoder::inference::Folded;
 use crate::encoder::{NormMode, Parameters, Statistics, TrainingEncoder};
 use crate::memory::Control;
 use crate::model::Model;
-use crate::objective::{Embeddings, Objective, Oupn, Question};
+use crate::objective::{Asked, Objective, Oupn, window_loss};
 use crate::tensors::Tensor;
 use crate::views::{Pixels, Views};
 use crate::{Error, Result};
@@ -49,7 +54,7 @@ pub struct Trainer {
     adam: Adam,
     anchor: Anchor,
     objective: Box<dyn Objective>,
-    encoder: Box<dyn TrainingEncoder + Send>,
+    encoder: Session,
     views: Views,
     schedule: Schedule,
     rates: Rates,
@@ -59,9 +64,6 @@ pub struct Trainer {
     /// The most frames of a window.
     longest: usize,
     images: Vec<f32>,
-    features: Vec<f32>,
-    d_features: Vec<f32>,
-    gradients: Parameters,
 }
 
 impl Trainer {
@@ -84,25 +86,20 @@ impl Trainer {
         encoder: Box<dyn TrainingEncoder + Send>,
         objective: Box<dyn Objective>,
     ) -> Result<Self> {
-        let each = 1 + settings.second_views;
-        let images = each * settings.window;
         let size = model.plan.image;
         Ok(Self {
             adam: Adam::new(model.parameters.values.len()),
             anchor: Anchor::new(settings, &model.parameters.values),
             objective,
-            encoder,
+            encoder: Session::new(Arc::clone(&model.plan), encoder),
             views: Views::new(settings.views, settings.augmentation.recipe(), size, settings.seed)?,
             schedule: settings.schedule(),
             rates: settings.base_rates(),
             norm: settings.norm_statistics,
-            each,
+            each: 1 + settings.second_views,
             longest: settings.window,
             // Made when the first window comes: who brings views of his own needs none.
             images: Vec::new(),
-            features: vec![0.0; images * model.plan.features],
-            d_features: vec![0.0; images * model.plan.features],
-            gradients: model.plan.zero_parameters(),
             model,
         })
     }
@@ -193,15 +190,14 @@ impl Trainer {
         self.model.card.input.apply(&mut images);
         let fresh = plan.fresh_statistics();
         let mut measured = fresh.clone();
-        let mut features = vec![0.0; pictures.len() * plan.features];
-        self.encoder.forward(
-            &self.model.parameters,
-            &mut measured,
-            &images,
-            pictures.len(),
-            NormMode::Window,
-            &mut features,
-        )?;
+        let shape = [pictures.len(), plan.image.height, plan.image.width, plan.image.channels];
+        let len = self.model.parameters.values.len();
+        let encoded = Lent::constant(&mut images, &shape).and_then(|images| {
+            let theta = Lent::constant(&mut self.model.parameters.values, &[len])?;
+            let images = images.tensor().permute((0, 3, 1, 2))?;
+            self.encoder.encode(&images, theta.tensor(), &mut measured, NormMode::Window)
+        });
+        encoded.map_err(|error| self.encoder.error(error))?;
         // running += momentum · (window − running), solved for the window's.
         for (value, fresh) in measured.values.iter_mut().zip(&fresh.values) {
             *value = fresh + (*value - fresh) / momentum;
@@ -233,7 +229,7 @@ impl Trainer {
         let update = made.and_then(|()| {
             self.model.card.input.apply(&mut images);
             let views = start.elapsed();
-            let mut update = self.learn_from_views(&images, frames, window.stride)?;
+            let mut update = self.update(&mut images, frames, window.stride)?;
             update.times.views = views;
             Ok(update)
         });
@@ -255,16 +251,26 @@ impl Trainer {
 
     /// One update from `frames` frames: `images` holds view 1 of all of them, scaled as the weights want them, then view 2, then
     /// the other second views if the settings ask for more. What the objective carries on moves by the first `stride` frames, so
-    /// that the next window may begin there.
+    /// that the next window may begin there. The images are copied, which [`learn`](Self::learn) does without.
     ///
     /// # Errors
     /// As [`learn`](Self::learn).
     pub fn learn_from_views(&mut self, images: &[f32], frames: usize, stride: usize) -> Result<Update> {
-        let dimension = self.model.plan.features;
-        let numbers = self.each * frames * dimension;
-        if frames == 0 || numbers > self.features.len() {
+        let mut own = std::mem::take(&mut self.images);
+        own.clear();
+        own.extend_from_slice(images);
+        let update = self.update(&mut own, frames, stride);
+        self.images = own;
+        update
+    }
+
+    /// The update itself. Images and weights are lent to candle for its duration.
+    fn update(&mut self, images: &mut Vec<f32>, frames: usize, stride: usize) -> Result<Update> {
+        let image = self.model.plan.image;
+        if frames == 0 || frames > self.longest || images.len() != self.each * frames * image.len() {
             return Err(Error::input(format!(
-                "an update from {frames} frames; expected 1 to the window's length"
+                "an update from {frames} frames and {} numbers; expected 1 to the window's length, with all their views",
+                images.len()
             )));
         }
         let rates = self.rates.scaled(self.schedule.factor(self.adam.step));
@@ -272,32 +278,29 @@ impl Trainer {
         let mut clock = Instant::now();
         let mut lap = |time: &mut Duration| *time = std::mem::replace(&mut clock, Instant::now()).elapsed();
 
+        let encoder = &self.encoder;
+        let fault = |error| encoder.error(error);
         let mut statistics = self.model.statistics.clone();
-        let features = &mut self.features[..numbers];
-        self.encoder.forward(
-            &self.model.parameters,
-            &mut statistics,
-            images,
-            self.each * frames,
-            self.norm,
-            features,
-        )?;
+        let shape = [self.each * frames, image.height, image.width, image.channels];
+        let images = Lent::constant(images, &shape).map_err(fault)?;
+        let len = self.model.parameters.values.len();
+        let theta = Lent::variable(&mut self.model.parameters.values, &[len]).map_err(fault)?;
+        let views = images.tensor().permute((0, 3, 1, 2)).map_err(fault)?;
+        let features = encoder.encode(&views, theta.tensor(), &mut statistics, self.norm).map_err(fault)?;
         lap(&mut update.times.encode);
         update.in_use = self.objective.in_use();
-        if !features.iter().all(|feature| feature.is_finite()) {
+        let dimension = self.model.plan.features;
+        let spread = read(&features, |features| {
+            features.iter().all(|feature| feature.is_finite()).then(|| spread(features, dimension))
+        });
+        let Some(spread) = spread.map_err(fault)? else {
             update.refused = Some(Refusal::EmbeddingNotFinite);
             return Ok(update);
-        }
-        update.spread = spread(features, dimension);
-
-        let question = Question {
-            embeddings: Embeddings { values: features, frames, dimension },
-            control: self.model.control,
-            step: self.adam.step,
-            stride,
         };
-        let d_features = &mut self.d_features[..numbers];
-        let answer = self.objective.run(&question, d_features)?;
+        update.spread = spread;
+
+        let asked = Asked { frames, control: self.model.control, step: self.adam.step, stride };
+        let (loss, answer) = window_loss(self.objective.as_mut(), &features, &asked)?;
         lap(&mut update.times.memory);
         update.loss = answer.loss;
         update.terms = answer.terms;
@@ -309,21 +312,25 @@ impl Trainer {
             return Ok(update);
         }
 
-        self.encoder.backward(&self.model.parameters, images, d_features, &mut self.gradients, None)?;
+        let gradient = loss.backward().map_err(fault)?.remove(theta.tensor());
+        drop((images, theta));
+        let Some(gradient) = gradient else {
+            unreachable!("the loss is of features, and they of the weights")
+        };
         lap(&mut update.times.backward);
-        let square: f64 = self.gradients.values.iter().map(|g| f64::from(*g).powi(2)).sum();
+        let square = |gradient: &[f32]| gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>();
+        let square = read(&gradient, square).map_err(fault)?;
         update.gradient_norm = square.sqrt();
         if self.adam.is_far_too_long(square) {
             update.refused = Some(Refusal::GradientTooLong);
             return Ok(update);
         }
-        let outcome = self.adam.update(
-            &mut self.model.parameters.values,
-            &self.gradients.values,
-            &mut self.model.control,
-            &answer.d_control,
-            &rates,
-        )?;
+        let Model { parameters, control, .. } = &mut self.model;
+        let adam = &mut self.adam;
+        let step = |gradient: &[f32]| {
+            adam.update(&mut parameters.values, gradient, control, &answer.d_control, &rates)
+        };
+        let outcome = read(&gradient, step).map_err(fault)??;
         lap(&mut update.times.adam);
         if let Outcome::Refused(group) = outcome {
             update.refused = Some(Refusal::GradientNotFinite(group));

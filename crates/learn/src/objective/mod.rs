@@ -5,10 +5,12 @@
 //! use automatic differentiation on the embeddings. An objective that has weights of its own (a projection, a decoder) keeps
 //! them to itself, and moves them in [`Objective::commit`].
 
+mod loss;
 pub mod oupn;
 
 use std::collections::BTreeMap;
 
+pub use loss::{Asked, window_loss};
 pub use oupn::Oupn;
 
 use crate::Result;
