@@ -202,7 +202,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     )?;
     let LabelledSet { set, episodes } = &labelled;
     let embedded = embed_episodes(&Watched::new(&*subject.encoder), set, episodes)?;
-    let usual = if subject.control.is_some() { Sweep::FirstTen } else { Sweep::Similarity };
+    let usual = Sweep::usual(subject.control.is_some());
     let sweep = args.sweep.map_or(usual, Sweep::from);
     let setting = subject.setting(args.slots);
     let scores = score(&embedded, &setting, sweep)?;

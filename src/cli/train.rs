@@ -20,8 +20,10 @@ use oupn_edge::encoder::{TrainingOptions, Weights};
 use oupn_edge::eval::embed::{Encoder, embed_episodes};
 use oupn_edge::eval::episodes::{Scores, Setting, Sweep, score};
 use oupn_edge::model::Model;
+use oupn_edge::objective::Method;
 use oupn_edge::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
 use oupn_edge::streams::{Digits, LabelledSet, SecondView, Split, StreamKind};
+use oupn_edge::taught::Teaching;
 use oupn_edge::training::{Log, Step, Training};
 use oupn_edge::views::Pairing;
 use oupn_edge::{Error, Result};
@@ -40,6 +42,12 @@ pub(super) struct TrainArgs {
     /// Settings file over the stream's preset
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// What is asked of the views, with both of them augmented for all but oupn [default: the setting, which is oupn]
+    #[arg(long, value_parser = choice::<Method>())]
+    objective: Option<Method>,
+    /// Tell the learner the classes, for comparison: what labels would give on the same stream
+    #[arg(long, value_parser = choice::<Teaching>(), conflicts_with = "objective")]
+    teach: Option<Teaching>,
     /// Weights to start from: a file, or the name of a fetched model [default: random ones]
     #[arg(long = "model", alias = "weights", value_name = "FILE|NAME", value_parser = super::named_model::model_file())]
     weights: Option<PathBuf>,
@@ -88,6 +96,9 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let start = args.weights.as_deref().map(Weights::read).transpose()?;
     let card = start.as_ref().map(|weights| &weights.card);
     let mut settings = args.stream.settings(args.config.as_deref(), card)?;
+    if let Some(objective) = args.objective {
+        settings.learn_by(objective);
+    }
     settings.seed = args.seed.unwrap_or(settings.seed);
     let total = args.windows.unwrap_or(settings.steps);
     settings.steps = total.max(1);
@@ -117,7 +128,11 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
 
     let plan = Arc::clone(&model.plan);
     let encoder = args.device.open()?.training_encoder(plan, TrainingOptions::default(), args.threads)?;
-    let mut training = Training::new(settings, model, encoder, &*stream, stream_name(args))?;
+    let name = stream_name(args);
+    let mut training = match args.teach {
+        None => Training::new(settings, model, encoder, &*stream, name)?,
+        Some(teaching) => Training::taught(teaching, settings, model, encoder, &*stream, &name)?,
+    };
     if args.second_view == SecondView::Groups {
         training.recall();
     }
@@ -233,7 +248,9 @@ fn beginning(args: &TrainArgs, start: Option<Weights>, settings: &Settings) -> R
     let mut model = Model::random(settings, settings.seed)?;
     let encoder = model.card.encoder;
     model.card.name = format!("{}_{}", encoder.file_name(), args.stream);
-    model.card.about = format!("{encoder}, trained on the stream {stream} without labels");
+    let labels =
+        args.teach.map_or("without labels".to_owned(), |teaching| format!("with labels, by {teaching}"));
+    model.card.about = format!("{encoder}, trained on the stream {stream} {labels}");
     model.card.source = format!("oupn-edge {} train", env!("CARGO_PKG_VERSION"));
     Ok(model)
 }
@@ -248,7 +265,7 @@ fn evaluate(training: &Training<'_>, labelled: &LabelledSet) -> Result<Scores> {
         control: model.control,
         rules: settings.rules(),
     };
-    score(&embedded, &setting, Sweep::FirstTen)
+    score(&embedded, &setting, Sweep::usual(training.learns_control()))
 }
 
 fn save(training: &Training<'_>, store: &CheckpointStore, out: &Path) -> Result<()> {

@@ -19,7 +19,11 @@ mod merges;
 mod model;
 mod model_fetch;
 mod model_fetch_faults;
+#[cfg(feature = "lab")]
+mod objective;
 mod old_recording;
+#[cfg(feature = "lab")]
+mod paper;
 mod pictures;
 mod privacy;
 mod publication;

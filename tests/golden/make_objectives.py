@@ -1,9 +1,10 @@
-"""Makes objectives.safetensors: losses of SimCLR, SwAV and SimSiam by PyTorch, with their gradients.
+"""Makes objectives.safetensors: the losses of all objectives but OUPN by PyTorch, with their gradients.
 
     pip install torch safetensors numpy && python make_objectives.py
 
 Everything is computed in double precision by torch.autograd, from inputs that are numbers of 32 bits. Heads are small: an
-embedding of D numbers, H hidden, O at the output, K prototypes, a queue of Q. The test is crates/learn/src/objective/tests.rs.
+embedding of D numbers, H hidden, O at the output, K prototypes, a queue of Q. The tests are
+crates/learn/src/objective/tests.rs and crates/lab/src/taught/tests.rs.
 """
 from pathlib import Path
 
@@ -91,9 +92,42 @@ def simsiam(name):
     keep(name, z, loss, projector + predictor)
 
 
+LABELS = [3, 1, 3, 0, 1, 3]
+
+
+def cross_entropy(name):
+    z, classifier = given(2 * N, D), mlp([D, 4], False)
+    keep(name, z, F.cross_entropy(forward(classifier, z), torch.tensor(LABELS * 2)), classifier)
+
+
+def prototypes(name):
+    """Frame by frame, as an online learner does it: ask, then write."""
+    z = given(2 * N, D)
+    control = (1 + 0.2 * torch.randn(3)).float().double().requires_grad_()
+    inv_tau, beta, gamma = 10 * control[0], -10 * control[1], control[2]
+    loss = 0
+    for view in z.split(N):
+        seen, classes, unknown = {}, [], []
+        for x, label in zip(view, LABELS):
+            names = list(seen)
+            cosines = [F.cosine_similarity(torch.stack(seen[name]).mean(0), x, dim=0) for name in names]
+            nearest = torch.stack(cosines + [torch.zeros(())]).max()
+            logit = (-inv_tau * nearest - beta) / gamma
+            new = torch.tensor(0.0 if label in seen else 1.0)
+            unknown.append(F.binary_cross_entropy_with_logits(logit, new))
+            if label in seen:
+                logits = inv_tau * torch.stack(cosines)
+                classes.append(F.cross_entropy(logits[None], torch.tensor([names.index(label)])))
+            seen.setdefault(label, []).append(x)
+        loss = loss + 0.5 * (torch.stack(classes).mean() + torch.stack(unknown).mean())
+    keep(name, z, loss, [control])
+
+
 simclr("simclr", False)
 simclr("simclr-normed", True)
 swav("swav", False)
 swav("swav-queue", True)
 simsiam("simsiam")
+cross_entropy("cross-entropy")
+prototypes("prototypes")
 save_file(out, Path(__file__).parent / "objectives.safetensors")

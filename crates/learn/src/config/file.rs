@@ -340,9 +340,10 @@ mod tests {
         assert_eq!(views("preset = \"omniglot\"\nobjective = \"simclr\"\n"), Pairing::TwoAugmented);
         let own = "preset = \"omniglot\"\nobjective = \"swav\"\nviews = \"clean_and_augmented\"\n";
         assert_eq!(views(own), Pairing::CleanAndAugmented);
-        assert!(refusal("objective = \"byol\"").ends_with(
-            "it must be one of \"oupn\", \"simclr\", \"swav\", \"swav-queue\", \"simsiam\""
-        ));
+        assert!(
+            refusal("objective = \"byol\"")
+                .ends_with("it must be one of \"oupn\", \"simclr\", \"swav\", \"swav-queue\", \"simsiam\"")
+        );
         let two = "preset = \"omniglot\"\nobjective = \"simsiam\"\nsecond_views = 2\n";
         assert!(refusal(two).contains("compares two views"));
     }

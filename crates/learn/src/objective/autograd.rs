@@ -118,8 +118,8 @@ impl<L: Loss> ByAutograd<L> {
         &mut self.weights
     }
 
-    #[cfg(test)]
-    pub(super) fn gradient(&self) -> &[f32] {
+    /// The gradient at the head's weights, by the window that was run last.
+    pub fn gradient(&self) -> &[f32] {
         &self.gradient
     }
 

@@ -58,7 +58,7 @@ impl Layout {
         self.add(name, vec![rows, columns], Start::Normal { fan_out: rows })
     }
 
-    /// Adds a single number that starts at this many ones: 0 or 1.
+    /// Adds numbers that all start at 1, or at 0.
     pub fn vector(&mut self, name: &str, numbers: usize, ones: bool) -> Slot {
         self.add(name, vec![numbers], if ones { Start::Ones } else { Start::Zeros })
     }
@@ -163,9 +163,8 @@ impl Weights {
         Ok(())
     }
 
-    /// The tensors' names with where they lie, for tests.
-    #[cfg(test)]
-    pub(super) fn ranges(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+    /// The tensors' names, as PyTorch would have them, with where they lie among all weights and in their gradient.
+    pub fn ranges(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
         self.layout.specs.iter().map(|spec| (spec.name.as_str(), spec.range.clone()))
     }
 
@@ -251,9 +250,8 @@ impl Mlp {
             Layer {
                 weight: layout.matrix(&weight, pair[1], pair[0]),
                 bias: layout.vector(&bias, pair[1], false),
-                norm: (!last || end == End::Norm).then(|| {
-                    (layout.vector(&scale, pair[1], true), layout.vector(&shift, pair[1], false))
-                }),
+                norm: (!last || end == End::Norm)
+                    .then(|| (layout.vector(&scale, pair[1], true), layout.vector(&shift, pair[1], false))),
                 relu: !last,
             }
         });
@@ -266,9 +264,8 @@ impl Mlp {
         for Layer { weight, bias, norm, relu } in &self.layers {
             rows = rows.matmul(&weights.get(*weight).t()?)?.broadcast_add(weights.get(*bias))?;
             if let Some((scale, shift)) = norm {
-                rows = normed(&rows)?
-                    .broadcast_mul(weights.get(*scale))?
-                    .broadcast_add(weights.get(*shift))?;
+                rows =
+                    normed(&rows)?.broadcast_mul(weights.get(*scale))?.broadcast_add(weights.get(*shift))?;
             }
             if *relu {
                 rows = rows.relu()?;
@@ -314,10 +311,18 @@ mod tests {
         let names: Vec<&str> = first.ranges().map(|(name, _)| name).collect();
         assert_eq!(
             names,
-            ["head.0.weight", "head.0.bias", "head.0.norm.weight", "head.0.norm.bias", "head.1.weight", "head.1.bias"]
+            [
+                "head.0.weight",
+                "head.0.bias",
+                "head.0.norm.weight",
+                "head.0.norm.bias",
+                "head.1.weight",
+                "head.1.bias"
+            ]
         );
         let matrix = &first.values[..64 * 32];
-        let variance = matrix.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() / matrix.len() as f64;
+        let variance =
+            matrix.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() / matrix.len() as f64;
         // Cutting at two deviations leaves 0.774 of a normal's variance; five standard errors of 2048 draws are 0.1.
         assert!((variance * 32.0 / 2.0 - 0.774).abs() < 0.1, "{variance}");
         assert!(matrix.iter().all(|value| value.abs() <= 2.0 * (2.0f32 / 32.0).sqrt()));

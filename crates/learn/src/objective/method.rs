@@ -1,13 +1,18 @@
 //! The objectives by name: what `--objective` and the setting `objective` can be.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use super::head::carried_name;
+use super::oupn::check_slots;
 use super::simclr::SimClr;
 use super::simsiam::SimSiam;
 use super::swav::SwAv;
-use super::{Objective, Oupn};
+use super::{Objective, Oupn, other_objective};
 use crate::config::Settings;
-use crate::{Result, choices};
+use crate::tensors::Tensor;
+use crate::{Choice, Result, choices};
 
 choices! {
     /// A method of learning without labels.
@@ -40,6 +45,22 @@ impl Method {
             Self::SwAvQueue => Box::new(SwAv::objective(settings, dimension, true)),
             Self::SimSiam => Box::new(SimSiam::objective(settings, dimension)),
         })
+    }
+
+    /// Refuses what another objective, or this one with other settings, carried from window to window.
+    ///
+    /// # Errors
+    /// In one sentence that names both.
+    pub fn check(self, carried: &BTreeMap<String, Tensor>, settings: &Settings) -> Result<()> {
+        let known = match self {
+            Self::Oupn => carried.contains_key("memory.counts"),
+            _ => carried.contains_key(&carried_name(self.name(), "weights")),
+        };
+        match self {
+            _ if !known => Err(other_objective(carried, self.name())),
+            Self::Oupn => check_slots(carried, settings.slots),
+            _ => Ok(()),
+        }
     }
 
     /// Whether it learns 1/τ, β, γ. Without them û is not calibrated, and the threshold of new categories has to be measured.

@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 use candle_core::{Device, Result as Computed, Tensor as Values};
 
 use super::autograd::{ByAutograd, Loss};
-use super::head::{
-    Bound, Layout, Mlp, Slot, Weights, carried_name, carried_part, directions, log_softmax,
-};
+use super::head::{Bound, Layout, Mlp, Slot, Weights, carried_name, carried_part, directions, log_softmax};
 use super::widths::Widths;
 use crate::config::Settings;
 use crate::tensors::Tensor;
@@ -222,7 +220,8 @@ mod tests {
     fn assignments_use_all_prototypes_alike() {
         let mut random = Random::new(3, Purpose::Sampling, 0);
         let (rows, count) = (400, 5);
-        let scores: Vec<f32> = (0..rows * count).map(|at| 0.02 * random.normal() as f32 + 0.01 * (at % count) as f32).collect();
+        let scores: Vec<f32> =
+            (0..rows * count).map(|at| 0.02 * random.normal() as f32 + 0.01 * (at % count) as f32).collect();
         let shares = assignments(&scores, count);
         for row in shares.chunks_exact(count) {
             assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
@@ -231,7 +230,8 @@ mod tests {
             let total: f32 = shares.iter().skip(prototype).step_by(count).sum();
             assert!((total / (rows as f32 / count as f32) - 1.0).abs() < 0.05, "{prototype}: {total}");
         }
-        let plain: f32 = scores.iter().skip(4).step_by(count).sum::<f32>() - scores.iter().step_by(count).sum::<f32>();
+        let plain: f32 =
+            scores.iter().skip(4).step_by(count).sum::<f32>() - scores.iter().step_by(count).sum::<f32>();
         assert!(plain > 1.0, "the scores themselves favour the last prototype");
     }
 

@@ -139,7 +139,10 @@ fn a_checkpoint_of_another_objective_is_refused() {
     for (from, first) in all() {
         for (to, mut second) in all().filter(|(to, _)| *to != from) {
             let error = second.carry(&first.carried()).unwrap_err().to_string();
-            assert!(error.contains(&format!("of the objective {from}, the settings ask for {to}")), "{error}");
+            assert!(
+                error.contains(&format!("of the objective {from}, the settings ask for {to}")),
+                "{error}"
+            );
         }
     }
 }
