@@ -64,7 +64,8 @@ fn a_table_is_computed_row_by_row_and_goes_on_where_it_stopped() {
     }
     models.sort();
     models.dedup();
-    assert_eq!(models.len(), 8, "each row has learned something of its own");
+    // In two windows the queue does not fill, so SwAV is the same with it.
+    assert_eq!(models.len(), 7, "each other row has learned something of its own");
 
     // The whole table again says the same and computes nothing: no data are looked for.
     fs::remove_dir_all(folder.path().join("data")).unwrap();

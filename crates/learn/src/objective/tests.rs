@@ -105,6 +105,26 @@ fn an_objective_goes_on_from_what_it_carries() {
     }
 }
 
+/// The same with a queue that is full and asked, and with a window in between that begins without it.
+#[test]
+fn a_queue_goes_on_too() {
+    let made = || SwAv::with(&settings(), DIMENSION, true, small(false));
+    let (mut whole, mut resumed) = (made(), made());
+    learn(&mut whole, 0..4);
+    let carried = whole.carried();
+    assert_eq!(carried["objective.swav-queue.queue"].shape, [10, 5]);
+    resumed.carry(&carried).unwrap();
+    resumed.put_aside();
+    let mut d = vec![0.0; 2 * FRAMES * DIMENSION];
+    let without = ask(&mut resumed, &embeddings(4), 4, &mut d);
+    resumed.take_up();
+    assert_eq!(resumed.carried(), carried);
+    let with = ask(&mut resumed, &embeddings(4), 4, &mut d);
+    assert_ne!(without, with, "the queue is asked");
+    assert_eq!(learn(&mut whole, 4..7), learn(&mut resumed, 4..7));
+    assert_eq!(whole.carried(), resumed.carried());
+}
+
 /// A run that is not committed leaves everything as it was: the update may be refused.
 #[test]
 fn a_refused_update_leaves_no_trace() {
