@@ -22,7 +22,9 @@ use oupn_edge::eval::episodes::{Scores, Setting, Sweep, score};
 use oupn_edge::model::Model;
 use oupn_edge::objective::Method;
 use oupn_edge::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
-use oupn_edge::streams::{Digits, LabelledSet, SecondView, Split, StreamKind};
+use oupn_edge::streams::{
+    Digits, LabelledSet, LearningStream, Order, Rebatched, SecondView, Split, StreamKind,
+};
 use oupn_edge::taught::Teaching;
 use oupn_edge::training::{Log, Step, Training};
 use oupn_edge::views::Pairing;
@@ -72,6 +74,9 @@ pub(super) struct TrainArgs {
     /// Windows between two checkpoints
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint: u64,
+    /// The order in which frames are shown: online, or iid with windows of the setting `window`
+    #[arg(long, value_parser = choice::<Order>(), default_value = "online")]
+    order: Order,
     /// Share of digits among the frames of the stream `imbalance`
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
     digits: f32,
@@ -114,6 +119,10 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let shape = model.plan.image;
     let digits = Digits { share: args.digits, only: args.digit };
     let stream = args.stream.learning(args.data.as_deref(), &settings, shape, digits, args.second_view)?;
+    let stream: Box<dyn LearningStream> = match args.order {
+        Order::Online => stream,
+        order => Box::new(Rebatched { inner: stream, frames: settings.window, order, seed: settings.seed }),
+    };
     if stream.frames() > settings.window {
         return Err(Error::input(format!(
             "window = {} is shorter than this stream's windows of {} frames",
@@ -196,6 +205,13 @@ fn parse_share(text: &str) -> std::result::Result<f32, String> {
 
 /// What is learned from, in words.
 fn stream_name(args: &TrainArgs) -> String {
+    if args.order != Order::Online {
+        return format!("{}, {}", stream_of(args), args.order);
+    }
+    stream_of(args)
+}
+
+fn stream_of(args: &TrainArgs) -> String {
     match (args.stream, args.digit) {
         (StreamKind::Imbalance, None) => format!("{} with a share of {} digits", args.stream, args.digits),
         (StreamKind::Imbalance, Some(digit)) => {
@@ -213,6 +229,11 @@ fn check_second_view(args: &TrainArgs, settings: &Settings) -> Result<()> {
     let view = args.second_view;
     if view == SecondView::Next {
         return Ok(());
+    }
+    if args.order != Order::Online {
+        return Err(Error::input(format!(
+            "--second-view {view} needs frames in their order: leave --order at online"
+        )));
     }
     if !args.stream.has_time() {
         return Err(Error::input(format!(

@@ -10,6 +10,8 @@ mod cameras;
 mod config;
 mod device_sysfs;
 mod doctor;
+#[cfg(feature = "lab")]
+mod embeddings;
 mod examples;
 mod export;
 mod faults;

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 use oupn_edge::tensors::TensorFile;
 use serde_json::Value;
 
-use super::support::program::text;
-use super::support::small_omniglot;
+use crate::support::program::text;
+use crate::support::small_omniglot;
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_oupn-edge")).current_dir(folder).args(arguments).output().unwrap()
@@ -83,6 +83,11 @@ fn every_method_trains_resumes_and_is_scored_without_a_learned_threshold() {
         }
     }
 
+    // Shuffled frames are another stream, with which another run does not go on.
+    done(folder.path(), &train("shuffled", "1", &["--objective", "simclr", "--order", "iid"]));
+    assert_ne!(bits(&at("shuffled/model.safetensors")), models[0].1);
+    let said = refused(folder.path(), &train("shuffled", "2", &["--objective", "simclr"]));
+    assert!(said.contains("omniglot, iid"), "{said}");
     let said = refused(folder.path(), &train("whole-simclr", "6", &["--objective", "simsiam"]));
     assert!(said.contains("learns by the objective simclr and not by simsiam"), "{said}");
     let said = refused(folder.path(), &train("whole-simclr", "6", &[]));

@@ -6,8 +6,8 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::support::program::{oupn_edge, text};
-use super::support::small_omniglot;
+use crate::support::program::{oupn_edge, text};
+use crate::support::small_omniglot;
 
 fn paper(folder: &Path, table: &str, more: &[&str]) -> Output {
     let (data, out) = (folder.join("data"), folder.join("out"));

@@ -20,7 +20,9 @@ use crate::eval::embed::{Encoder, embed_episodes};
 use crate::eval::episodes::{Setting, Sweep, score};
 use crate::model::Model;
 use crate::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
-use crate::streams::{Digits, LabelledSet, SecondView, StreamKind};
+use crate::streams::{
+    Digits, LabelledSet, LearningStream, Order, Rebatched, Roaming, SecondView, StreamKind,
+};
 use crate::training::Training;
 use crate::{Error, Result};
 
@@ -43,6 +45,7 @@ pub struct Cell {
     stream: StreamKind,
     learner: Learner,
     digits: Digits,
+    batches: Option<(usize, Order)>,
     settings: Settings,
     effort: Effort,
 }
@@ -67,14 +70,24 @@ impl Cell {
     pub(super) fn new(stream: StreamKind, row: &Row, seed: u64, effort: Effort) -> Self {
         let mut settings = row.settings.clone();
         settings.seed = seed;
-        shorten(&mut settings, effort.windows);
-        let Row { name, learner, digits, .. } = row;
-        Self { row: name.clone(), seed, stream, learner: *learner, digits: *digits, settings, effort }
+        let Row { name, learner, digits, batches, .. } = row;
+        let windows = windows(effort.windows, *batches);
+        shorten(&mut settings, windows);
+        Self {
+            row: name.clone(),
+            seed,
+            stream,
+            learner: *learner,
+            digits: *digits,
+            batches: *batches,
+            settings,
+            effort,
+        }
     }
 
     /// Windows that it learns from.
     pub fn windows(&self) -> u64 {
-        if self.learner == Learner::Nothing { 0 } else { self.effort.windows }
+        if self.learner == Learner::Nothing { 0 } else { windows(self.effort.windows, self.batches) }
     }
 
     /// All that decides the result.
@@ -82,6 +95,7 @@ impl Cell {
         json!({
             "format": FORMAT, "stream": self.stream.to_string(), "windows": self.windows(),
             "teaching": match self.learner { Learner::Taught(teaching) => Some(teaching.to_string()), _ => None },
+            "batch": self.batches.map(|(frames, order)| (frames, order.to_string())),
             "digits": self.digits.share, "digit": self.digits.only,
             "episodes": self.effort.episodes, "split": self.effort.split.to_string(),
             "settings": self.settings,
@@ -144,6 +158,10 @@ impl Cell {
         let model = Model::random(&settings, self.seed)?;
         let shape = model.plan.image;
         let stream = self.stream.learning(means.data, &settings, shape, self.digits, SecondView::Next)?;
+        let stream: Box<dyn LearningStream> = match self.batches {
+            None => stream,
+            Some((frames, order)) => Box::new(Rebatched { inner: stream, frames, order, seed: self.seed }),
+        };
         let encoder = means.device.open()?.training_encoder(
             Arc::clone(&model.plan),
             TrainingOptions::default(),
@@ -195,6 +213,12 @@ impl Cell {
         let first_ten = score(&embedded, &setting, Sweep::FirstTen)?;
         Ok(Outcome::of(&scores, &first_ten, training.running().as_secs_f64()))
     }
+}
+
+/// Windows of another length than an episode's: as many as have as many frames.
+fn windows(budget: u64, batches: Option<(usize, Order)>) -> u64 {
+    let episode = Roaming::OMNIGLOT.frames() as u64;
+    batches.map_or(budget, |(frames, _)| (budget * episode).div_ceil(frames.max(1) as u64))
 }
 
 /// Settings of a run of so many windows: the rates fall at the same shares of it, and batch norm's running statistics, which

@@ -54,6 +54,8 @@ impl Spread {
 /// A row with what is known of it.
 struct Known {
     row: Row,
+    /// Windows that it learns from.
+    windows: u64,
     outcomes: Vec<Outcome>,
     /// Share of the gain over random weights that is left beside the digits, in percent.
     kept: Option<f64>,
@@ -71,16 +73,19 @@ impl Known {
 /// If a result is damaged, or a file cannot be written.
 pub fn report(table: Table, effort: Effort, out: &Path) -> Result<Files> {
     let cells = table.cells(effort);
-    let mut rows: Vec<Known> =
-        table.rows().into_iter().map(|row| Known { row, outcomes: Vec::new(), kept: None }).collect();
+    let mut rows: Vec<Known> = table
+        .rows()
+        .into_iter()
+        .map(|row| Known { row, windows: 0, outcomes: Vec::new(), kept: None })
+        .collect();
     for (row, cell) in &cells {
+        rows[*row].windows = cell.windows();
         rows[*row].outcomes.extend(Cell::outcome(cell, out)?);
     }
     let done = rows.iter().map(|known| known.outcomes.len()).sum();
     compare_with_random(&mut rows);
     let markdown = page(table, effort, &rows);
-    let mut files =
-        vec![(format!("{table}.md"), markdown.clone()), (format!("{table}.csv"), list(effort, &rows))];
+    let mut files = vec![(format!("{table}.md"), markdown.clone()), (format!("{table}.csv"), list(&rows))];
     let series = series(&rows);
     if !series.is_empty() {
         files.push((format!("{table}.svg"), curves(&series, table.heading())));
@@ -121,13 +126,18 @@ fn page(table: Table, effort: Effort, rows: &[Known]) -> String {
     let kept = rows.iter().any(|known| known.row.digits.share > 0.0);
     let mut text = format!(
         "# {table}: {} on the stream {}\n\n\
-         Each row learns from {} windows, for {} {}; the paper's runs are longer. Scored on {} episodes of `{}`, as frozen features \
+         Each row learns from {} windows{}, for {} {}; the paper's runs are longer. Scored on {} episodes of `{}`, as frozen features \
          that the memory clusters. AMI: the threshold is the best of 100 similarities on the first ten episodes, for every row alike; \
          beside it AMI by the paper's sweep over 100 thresholds. In percent, mean ± standard deviation over seeds.\n\n\
          | {} | AMI | AP | AMI, paper's sweep | paper: AMI | paper: AP |{}\n|---|---|---|---|---|---|{}\n",
         table.heading(),
         table.stream(),
         effort.windows,
+        if rows.iter().any(|known| known.row.batches.is_some()) {
+            " of an episode, or as many frames"
+        } else {
+            ""
+        },
         effort.seeds,
         if effort.seeds == 1 { "seed" } else { "seeds" },
         effort.episodes,
@@ -168,7 +178,7 @@ fn page(table: Table, effort: Effort, rows: &[Known]) -> String {
     text
 }
 
-fn list(effort: Effort, rows: &[Known]) -> String {
+fn list(rows: &[Known]) -> String {
     let mut text = "row,seeds,windows,ami,ami_deviation,ap,ap_deviation,ami_first_ten,ami_first_ten_deviation,ami_paper,ap_paper,\
                     kept,seconds\n"
         .to_owned();
@@ -181,13 +191,13 @@ fn list(effort: Effort, rows: &[Known]) -> String {
             let deviation = spread.and_then(|spread| spread.deviation);
             format!("{},{}", number(spread.map(|spread| spread.mean)), number(deviation))
         });
-        let windows = if known.row.learner == Learner::Nothing { 0 } else { effort.windows };
         let seconds: f64 = known.outcomes.iter().map(|outcome| outcome.seconds).sum();
         let _ = writeln!(
             text,
-            "\"{}\",{},{windows},{},{},{},{},{seconds:.1}",
+            "\"{}\",{},{},{},{},{},{},{seconds:.1}",
             known.row.name,
             known.outcomes.len(),
+            known.windows,
             spreads.join(","),
             number(known.row.published[0]),
             number(known.row.published[1]),

@@ -4,7 +4,7 @@ use crate::choices;
 use crate::config::{Preset, Settings};
 use crate::memory::PseudoLabel;
 use crate::objective::Method;
-use crate::streams::{Digits, StreamKind};
+use crate::streams::{Digits, Order, Roaming, StreamKind};
 use crate::taught::Teaching;
 
 choices! {
@@ -19,6 +19,8 @@ choices! {
         Temperature = "tau": "Sharpness of the pseudo-label, 0.05 to 1",
         EntropyWeight = "lambda-ent": "Weight of the entropy loss, 0 to 1",
         PriorMean = "mu": "Mean of the prior on new categories, 0.3 to 0.7",
+        BatchSize = "batch-size": "Windows of 50 to 400 frames, for OUPN and what it is compared with, on as many frames",
+        Iid = "iid": "The same methods on frames as they come, and on shuffled ones",
         Imbalance = "imbalance": "RoamingOmniglot with 0, 50 and 90 % of MNIST's digits in between; DIR holds `omniglot/` and `mnist/`",
     }
 }
@@ -45,6 +47,8 @@ pub struct Row {
     pub settings: Settings,
     /// Digits between the characters.
     pub digits: Digits,
+    /// Windows of so many frames, in this order, instead of whole episodes.
+    pub batches: Option<(usize, Order)>,
     /// Published AMI and AP in percent.
     pub published: [Option<f64>; 2],
     /// The curve that it is a point of, and where, if the table is one.
@@ -58,6 +62,7 @@ impl Row {
             learner,
             settings,
             digits: Digits { share: 0.0, only: None },
+            batches: None,
             published: published.map_or([None; 2], |published| published.map(Some)),
             point: None,
         }
@@ -77,7 +82,8 @@ impl Table {
     /// What its rows or its horizontal axis are.
     pub fn heading(self) -> &'static str {
         match self {
-            Self::Omniglot | Self::Rooms => "method",
+            Self::Omniglot | Self::Rooms | Self::Iid => "method",
+            Self::BatchSize => "frames of a window",
             Self::Slots => "K",
             Self::Decay => "ρ",
             Self::NewWeight => "λ_new",
@@ -186,6 +192,8 @@ impl Table {
                 ],
                 |settings, value| settings.prior_mean = value,
             ),
+            Self::BatchSize => batch_size(),
+            Self::Iid => iid(),
             Self::Imbalance => imbalance(),
         }
     }
@@ -223,6 +231,43 @@ fn methods(preset: Preset, published: [Option<[f64; 2]>; 6]) -> Vec<Row> {
     rows.into_iter().zip(published).map(row).collect()
 }
 
+/// The methods that the figures compare.
+const COMPARED: [(Method, &str); 4] = [
+    (Method::Oupn, "OUPN"),
+    (Method::SimClr, "SimCLR"),
+    (Method::SwAv, "SwAV"),
+    (Method::SimSiam, "SimSiam"),
+];
+
+/// A row with windows of so many frames.
+fn batched(name: &str, method: Method, frames: usize, order: Order) -> Row {
+    let mut settings = learning_by(Preset::Omniglot, method);
+    (settings.window, settings.stride) = (frames, frames);
+    Row { batches: Some((frames, order)), ..Row::new(name, Learner::Objective, settings, None) }
+}
+
+/// The figure of the batch size: its values are not printed in the paper.
+fn batch_size() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (method, name) in COMPARED {
+        for frames in [50, 100, 200, 400] {
+            let row = batched(&format!("{name}, {frames}"), method, frames, Order::Online);
+            rows.push(Row { point: Some((name.to_owned(), frames as f64)), ..row });
+        }
+    }
+    rows
+}
+
+/// The figure of shuffled streams: its values are not printed in the paper.
+fn iid() -> Vec<Row> {
+    let frames = Roaming::OMNIGLOT.frames();
+    let rows = COMPARED.into_iter().flat_map(|(method, name)| {
+        let online = Row::new(name, Learner::Objective, learning_by(Preset::Omniglot, method), None);
+        [online, batched(&format!("{name}, iid"), method, frames, Order::Iid)]
+    });
+    rows.collect()
+}
+
 /// The figure of the imbalance: its values are not printed in the paper.
 fn imbalance() -> Vec<Row> {
     let random = Row::new("Random network", Learner::Nothing, Preset::Omniglot.settings(), None);
@@ -258,7 +303,8 @@ mod tests {
                     assert_ne!(row.name, other.name, "{table}");
                     let same = row.settings == other.settings
                         && row.learner == other.learner
-                        && row.digits == other.digits;
+                        && row.digits == other.digits
+                        && row.batches == other.batches;
                     assert!(!same, "{table}: {} and {}", row.name, other.name);
                 }
             }
@@ -271,7 +317,10 @@ mod tests {
         for (table, _, _) in Table::ALL {
             let own =
                 |row: &Row| row.settings == Preset::Omniglot.settings() && row.learner == Learner::Objective;
-            assert!(*table == Table::Rooms || table.rows().iter().any(own), "{table}");
+            assert!(
+                matches!(table, Table::Rooms | Table::BatchSize) || table.rows().iter().any(own),
+                "{table}"
+            );
         }
     }
 }

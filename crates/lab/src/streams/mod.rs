@@ -10,6 +10,7 @@ pub mod images;
 pub mod kind;
 pub mod mnist;
 pub mod omniglot;
+pub mod rebatched;
 pub mod roaming;
 pub mod rooms;
 pub mod second;
@@ -20,6 +21,7 @@ use std::borrow::Cow;
 pub use images::{Class, ImageSet};
 pub use kind::{LabelledSet, StreamKind};
 pub use mnist::Digits;
+pub use rebatched::{Order, Rebatched};
 pub use roaming::{Episode, Roaming};
 pub use second::SecondView;
 
