@@ -5,12 +5,15 @@ use std::fmt::Write;
 use crate::eval::picture::{HEIGHT, MARGIN, WIDTH, dot, label, line, open};
 
 /// A point: where, mean and deviation over seeds, in percent.
-pub(super) type Point = (f64, f64, f64);
+type Point = (f64, f64, f64);
+
+/// A curve by its name.
+pub(super) type Series = (String, Vec<Point>);
 
 const COLOURS: [&str; 6] = ["#1b6ca8", "#d1495b", "#3a7d44", "#8f5db7", "#c97b1a", "#555555"];
 
 /// Curves by name; points are placed evenly, since the paper's grids are not.
-pub(super) fn curves(series: &[(String, Vec<Point>)], axis: &str) -> String {
+pub(super) fn curves(series: &[Series], axis: &str) -> String {
     let mut places: Vec<f64> =
         series.iter().flat_map(|(_, points)| points.iter().map(|point| point.0)).collect();
     places.sort_by(f64::total_cmp);

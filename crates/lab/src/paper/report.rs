@@ -7,7 +7,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use super::curve::curves;
+use super::curve::{Series, curves};
 use super::outcome::Outcome;
 use super::tables::{Learner, Row, Table};
 use super::{Cell, Effort};
@@ -208,8 +208,8 @@ fn list(rows: &[Known]) -> String {
 }
 
 /// The curves of what is done.
-fn series(rows: &[Known]) -> Vec<(String, Vec<(f64, f64, f64)>)> {
-    let mut series: Vec<(String, Vec<(f64, f64, f64)>)> = Vec::new();
+fn series(rows: &[Known]) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
     for known in rows {
         let Some((name, place)) = &known.row.point else { continue };
         let point = |spread: Spread| (*place, spread.mean, spread.deviation.unwrap_or(0.0));
