@@ -15,7 +15,7 @@ use clap::Args;
 use super::choice::choice;
 use super::progress::Bar;
 use oupn_edge::encoder::device::DeviceChoice;
-use oupn_edge::paper::{Cell, Effort, Means, Outcome, Table, report};
+use oupn_edge::paper::{Cell, Effort, Means, Outcome, Progress, Table, report};
 use oupn_edge::streams::Split;
 use oupn_edge::{Error, Result};
 
@@ -114,13 +114,16 @@ fn compute(args: &PaperArgs, cells: &[Cell]) -> Result<bool> {
     }
     let means =
         Means { data: args.data.as_deref(), out: &args.out, device: args.device, threads: args.threads };
-    let total: u64 = missing.iter().map(|cell| cell.windows()).sum();
+    let mut total: u64 = missing.iter().map(|cell| cell.windows()).sum();
     let bar = Bar::new(total, "learning");
     let (start, mut done) = (Instant::now(), 0u64);
     for (number, cell) in missing.iter().enumerate() {
-        let outcome = cell.compute(&means, &labelled, &mut || {
-            done += 1;
-            bar.advance(1);
+        let outcome = cell.compute(&means, &labelled, &mut |progress| {
+            match progress {
+                Progress::Found(windows) => total = total.saturating_sub(windows),
+                Progress::Learned => done += 1,
+            }
+            bar.is_at(done, Some(total));
             !stop.load(Ordering::Relaxed)
         })?;
         if stop.load(Ordering::Relaxed) {

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -79,6 +80,51 @@ fn a_table_is_computed_row_by_row_and_goes_on_where_it_stopped() {
     // The ablations' preset is the OUPN row of this table, wherever it was computed.
     let shared = done(&paper(folder.path(), "K", &[&small[..], &["--list"]].concat()));
     assert_eq!(shared.lines().filter(|line| line.contains("done")).count(), 1, "{shared}");
+}
+
+/// A cell that is told to stop keeps what it has learned, and comes to the same weights as one that never stopped.
+#[test]
+fn a_stopped_table_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    small_omniglot::write(&at("data"));
+    let arguments = |out: &str| {
+        let (data, out) = (at("data").display().to_string(), at(out).display().to_string());
+        // The fourth cell is SimCLR's.
+        let what =
+            ["paper", "omniglot", "--budget", "12", "--seeds", "1", "--episodes", "1", "--share", "4/8"];
+        let places = ["--data", &data, "--output", &out].map(str::to_owned);
+        what.map(str::to_owned).into_iter().chain(places).collect::<Vec<_>>()
+    };
+    let command = |out: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oupn-edge"));
+        command.args(arguments(out)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let child = command("stopped").spawn().unwrap();
+    let cells = at("stopped").join("cells");
+    let begun = || {
+        let mut cells = fs::read_dir(&cells).ok()?;
+        let cell = cells.next()?.ok()?.path();
+        cell.join("cell.json").exists().then_some(cell)
+    };
+    let cell = (0..1200).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        begun()
+    });
+    let cell = cell.unwrap();
+    // It has signals in hand before it opens a cell.
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let said = done(&child.wait_with_output().unwrap());
+    assert!(said.contains("0 of 8 cells are done; the same command goes on"), "{said}");
+    assert!(fs::read_dir(cell.join("checkpoints")).unwrap().count() > 0, "what was learned is kept");
+    assert!(!cell.join("result.json").exists());
+
+    assert!(done(&command("stopped").output().unwrap()).contains("1 of 8 cells are done"));
+    done(&command("whole").output().unwrap());
+    let name = cell.file_name().unwrap();
+    let model = |out: &str| fs::read(at(out).join("cells").join(name).join("model.safetensors")).unwrap();
+    assert!(model("stopped") == model("whole"), "not the same weights");
 }
 
 #[test]

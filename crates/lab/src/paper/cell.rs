@@ -63,8 +63,14 @@ pub struct Means<'a> {
     pub threads: usize,
 }
 
-/// Who watches: it is told that one more window is done, and says whether to go on.
-pub type Progress<'a> = &'a mut dyn FnMut() -> bool;
+/// What who watches a cell is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many windows were learned from before.
+    Found(u64),
+    /// One more is done.
+    Learned,
+}
 
 impl Cell {
     pub(super) fn new(stream: StreamKind, row: &Row, seed: u64, effort: Effort) -> Self {
@@ -130,7 +136,7 @@ impl Cell {
         self.stream.labelled(data, self.effort.split, &self.settings, shape, self.effort.episodes)
     }
 
-    /// Computes the cell, from where it was left. None if it was stopped, or if another process is at it.
+    /// Computes the cell, from where it was left, while `progress` says that it should go on. None if it was stopped, or if another process is at it.
     ///
     /// # Errors
     /// If data or checkpoints cannot be read, or results not be written.
@@ -138,11 +144,16 @@ impl Cell {
         &self,
         means: &Means<'_>,
         labelled: &LabelledSet,
-        progress: Progress<'_>,
+        progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<Option<Outcome>> {
         let folder = self.folder(means.out);
         std::fs::create_dir_all(&folder).map_err(|error| Error::io(&folder, error))?;
-        let Ok(_lock) = FolderLock::acquire(&folder) else { return Ok(None) };
+        let _lock = match FolderLock::acquire(&folder) {
+            Ok(lock) => lock,
+            // Somebody else has it; anything but that is the system's.
+            Err(Error::Input(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         if let Some(outcome) = self.outcome(means.out)? {
             return Ok(Some(outcome));
         }
@@ -178,11 +189,11 @@ impl Cell {
         let store = CheckpointStore::open(Arc::new(OsFilesystem), &checkpoints)?;
         if let Some((checkpoint, bytes)) = store.load_newest()? {
             training.resume(&checkpoint.path, &bytes)?;
-            (0..training.windows()).for_each(|_| _ = progress());
+            progress(Progress::Found(training.windows()));
         }
         while training.windows() < self.windows() {
             training.step()?;
-            let going_on = progress();
+            let going_on = progress(Progress::Learned);
             if !going_on || training.windows().is_multiple_of(CHECKPOINT) {
                 let mark = Mark { trace_seq: training.windows(), running: training.running() };
                 store.save(mark, &training.to_bytes()?, Keep::LastTwo)?;
