@@ -25,7 +25,7 @@ pub use oupn_base::{Error, Result, random};
 pub use oupn_encoder::{self as encoder, tensors};
 pub use oupn_kernels as kernels;
 #[cfg(feature = "lab")]
-pub use oupn_lab::{eval, streams, training, walk};
+pub use oupn_lab::{eval, paper, streams, taught, training, walk};
 pub use oupn_learn::{calibration, config, learner, live, memory, model, objective, views, windows};
 pub use oupn_readout::{export, recording, report};
 pub use oupn_sources::{camera, frame};

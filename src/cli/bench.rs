@@ -23,6 +23,7 @@ use oupn_edge::encoder::{Plan, Storage, TrainingEncoder, TrainingOptions};
 use oupn_edge::learner::update::Times;
 use oupn_edge::learner::{Trainer, WindowOfFrames};
 use oupn_edge::model::Model;
+use oupn_edge::objective::Method;
 use oupn_edge::random::{Purpose, Random};
 use oupn_edge::views::Pixels;
 use oupn_edge::{Error, Result, device};
@@ -47,6 +48,9 @@ pub(super) struct BenchArgs {
     /// What the encoder may hold at once, beside weights and images
     #[arg(long, value_name = "BYTES", default_value = "1400M", value_parser = parse_bytes)]
     memory_budget: usize,
+    /// What is asked of the views
+    #[arg(long, value_parser = choice::<Method>(), default_value = "oupn")]
+    objective: Method,
     /// How block outputs are kept
     #[arg(long, value_parser = choice::<Storage>(), default_value = "f32")]
     storage: Storage,
@@ -84,6 +88,7 @@ fn settings(args: &BenchArgs) -> Settings {
     settings.encoder_width = args.width;
     settings.image_height = usize::from(args.size);
     settings.image_width = usize::from(args.size);
+    settings.learn_by(args.objective);
     settings
 }
 
@@ -166,7 +171,7 @@ fn report(args: &BenchArgs, latencies: &[Duration], times: &Times, peak: u64) ->
         let mut line = json!({
             "window_s": window.as_secs_f64(), "infer_p50_ms": p50, "infer_p95_ms": p95, "peak_rss_mb": peak_mb,
             "frames": args.frames, "size": args.size, "width": args.width, "threads": threads,
-            "repeat": args.repeat, "memory_budget": args.memory_budget, "storage": args.storage,
+            "repeat": args.repeat, "memory_budget": args.memory_budget, "objective": args.objective, "storage": args.storage,
             "device": args.device, "version": env!("CARGO_PKG_VERSION"),
         });
         for (name, time) in parts {

@@ -1,6 +1,6 @@
 //! `oupn-edge eval`: an encoder scored on labelled episodes, as the paper scores it.
 //!
-//! `--json` prints one line: `model`, `stream`, `split`, `reduction` (Omniglot's), `slots`, `episodes`, `frames`, `sweep`, `ami`,
+//! `--json` prints one line: `model`, `stream`, `split` (null with `--embeddings`), `reduction` (Omniglot's), `slots`, `episodes`, `frames`, `sweep`, `ami`,
 //! `ami_error`, `threshold`, `beta`, `ap`, `ap_error`, `categories` and `classes` (means over the episodes), `seconds`, and with
 //! `--readout` `readout` (the protocol), `neighbours`, `knn`, `knn_error`, `linear`, `linear_error`, `linear_rate`,
 //! `readout_classes` and `readout_pictures`. Scores are fractions.
@@ -13,10 +13,11 @@ use serde_json::json;
 
 use super::choice::choice;
 use super::watched::Watched;
-use oupn_edge::config::Settings;
+use oupn_edge::config::{Preset, Settings};
 use oupn_edge::encoder::Weights;
 use oupn_edge::encoder::plan::Shape;
 use oupn_edge::eval::embed::{Embed, Encoder, embed_episodes};
+use oupn_edge::eval::embedded;
 use oupn_edge::eval::episodes::{Scores, Setting, Sweep, score};
 use oupn_edge::eval::frozen::{Frozen, FrozenKind};
 use oupn_edge::eval::readout::{Protocol, Readout};
@@ -31,14 +32,17 @@ pub(super) struct EvalArgs {
     #[command(flatten)]
     pub(super) model: ModelArgs,
     /// What is measured on
-    #[arg(long, value_parser = choice::<StreamKind>())]
-    pub(super) stream: StreamKind,
+    #[arg(long, value_parser = choice::<StreamKind>(), required_unless_present = "embeddings")]
+    stream: Option<StreamKind>,
+    /// Embeddings that another program made, instead: safetensors with `embeddings` (rows x numbers), `labels` and `episodes` (rows)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stream", "data", "model", "untrained", "encoder", "size", "reduction", "readout", "split", "episodes"])]
+    embeddings: Option<PathBuf>,
     /// Folder of the stream's data
     #[arg(long, value_name = "DIR")]
-    pub(super) data: Option<PathBuf>,
+    data: Option<PathBuf>,
     /// Part of the data
     #[arg(long, value_parser = choice::<Split>(), default_value = "test")]
-    pub(super) split: Split,
+    split: Split,
     /// Episodes to score
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
     episodes: u16,
@@ -72,8 +76,7 @@ pub(super) struct ModelArgs {
         long,
         alias = "weights",
         value_name = "FILE|NAME",
-        value_parser = super::named_model::model_file(),
-        required_unless_present = "untrained"
+        value_parser = super::named_model::model_file()
     )]
     pub(super) model: Option<PathBuf>,
     /// Random weights instead, of the network in the settings: what nothing learned is worth
@@ -143,6 +146,11 @@ pub(super) struct Subject {
 
 impl Subject {
     pub(super) fn open(args: &ModelArgs, stream: StreamKind) -> Result<Self> {
+        if args.model.is_none() && !args.untrained {
+            return Err(Error::input(
+                "there is nothing to score: name weights with --model, or take --untrained",
+            ));
+        }
         let ours = args.model.as_deref().filter(|_| args.encoder.is_none());
         let weights = ours.map(Weights::read).transpose()?;
         let card = weights.as_ref().map(|weights| &weights.card);
@@ -192,8 +200,9 @@ fn file_name(path: &Path) -> String {
 pub(super) fn run(args: &EvalArgs) -> Result<()> {
     super::use_threads(args.threads)?;
     let start = Instant::now();
-    let subject = Subject::open(&args.model, args.stream)?;
-    let labelled = args.stream.labelled(
+    let Some(stream) = args.stream else { return run_embeddings(args, start) };
+    let subject = Subject::open(&args.model, stream)?;
+    let labelled = stream.labelled(
         args.data.as_deref(),
         args.split,
         &subject.settings,
@@ -202,12 +211,12 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     )?;
     let LabelledSet { set, episodes } = &labelled;
     let embedded = embed_episodes(&Watched::new(&*subject.encoder), set, episodes)?;
-    let usual = if subject.control.is_some() { Sweep::FirstTen } else { Sweep::Similarity };
+    let usual = Sweep::usual(subject.control.is_some());
     let sweep = args.sweep.map_or(usual, Sweep::from);
     let setting = subject.setting(args.slots);
     let scores = score(&embedded, &setting, sweep)?;
     let readout = match args.readout {
-        Some(_) if args.stream == StreamKind::Rooms => {
+        Some(_) if stream == StreamKind::Rooms => {
             return Err(Error::input(
                 "--readout needs pictures that have classes, and `rooms` has walks: leave it out",
             ));
@@ -222,7 +231,36 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     };
     let outcome =
         Outcome { scores, sweep, slots: setting.slots, readout, seconds: start.elapsed().as_secs_f64() };
-    report(args, &subject, &outcome)
+    let reduction =
+        matches!(stream, StreamKind::Omniglot | StreamKind::Imbalance).then_some(subject.settings.reduction);
+    let source = Source { name: subject.name, stream: Some((stream, args.split)), reduction };
+    report(args, &source, &outcome)
+}
+
+/// Scores what another program has embedded. Its β was not learned with our memory, so the sweep is over similarities.
+fn run_embeddings(args: &EvalArgs, start: Instant) -> Result<()> {
+    let Some(path) = &args.embeddings else { return Err(Error::input("there is nothing to score")) };
+    let (episodes, dimension) = embedded::read(path)?;
+    let config = args.model.config.as_deref();
+    let settings = Settings::load(config.is_none().then_some(Preset::Omniglot), config)?;
+    let setting = Setting {
+        dimension,
+        slots: args.slots.map_or(settings.slots, usize::from),
+        control: settings.control(),
+        rules: settings.rules(),
+    };
+    let sweep = args.sweep.map_or(Sweep::usual(false), Sweep::from);
+    let scores = score(&episodes, &setting, sweep)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let outcome = Outcome { scores, sweep, slots: setting.slots, readout: None, seconds };
+    report(args, &Source { name: file_name(path), stream: None, reduction: None }, &outcome)
+}
+
+/// Where embeddings come from.
+struct Source {
+    name: String,
+    stream: Option<(StreamKind, Split)>,
+    reduction: Option<Reduction>,
 }
 
 /// What an evaluation found.
@@ -234,13 +272,13 @@ struct Outcome {
     seconds: f64,
 }
 
-fn report(args: &EvalArgs, subject: &Subject, outcome: &Outcome) -> Result<()> {
+fn report(args: &EvalArgs, source: &Source, outcome: &Outcome) -> Result<()> {
     let Outcome { scores, sweep, slots, readout, seconds } = outcome;
-    let reduction = matches!(args.stream, StreamKind::Omniglot | StreamKind::Imbalance)
-        .then_some(subject.settings.reduction);
+    let &Source { ref name, stream, reduction } = source;
     if args.json {
         let mut line = json!({
-            "model": subject.name, "stream": args.stream.to_string(), "split": args.split.to_string(),
+            "model": name, "stream": stream.map(|(stream, _)| stream.to_string()),
+            "split": stream.map(|(_, split)| split.to_string()),
             "reduction": reduction, "slots": slots,
             "episodes": scores.episodes, "frames": scores.frames, "sweep": sweep_name(*sweep),
             "ami": scores.ami, "ami_error": scores.ami_error,
@@ -267,15 +305,13 @@ fn report(args: &EvalArgs, subject: &Subject, outcome: &Outcome) -> Result<()> {
         Some(Reduction::Antialiased) => ", antialiased images (an easier task than the paper's)",
         None => "",
     };
+    let of = stream.map_or(String::new(), |(stream, split)| format!(" of {stream}, {split}"));
     let mut text = format!(
-        "{} on {} episodes ({} frames) of {}, {}{images}\n\
+        "{name} on {} episodes ({} frames){of}{images}\n\
          AMI         {}   sweep {}: threshold {:.3}, β {:.3}; {:.1} categories for {:.1} classes in {slots} slots\n\
          AP          {}\n",
-        subject.name,
         scores.episodes,
         scores.frames,
-        args.stream,
-        args.split,
         percent((scores.ami, scores.ami_error)),
         sweep_name(*sweep),
         scores.threshold,

@@ -29,6 +29,8 @@ mod inspect_window;
 mod logging;
 mod model;
 mod named_model;
+#[cfg(feature = "lab")]
+mod paper;
 mod plain;
 #[cfg(feature = "lab")]
 mod plot;
@@ -94,6 +96,9 @@ enum Command {
     #[cfg(feature = "lab")]
     /// Score an encoder on labelled episodes: AMI, AP, k-NN, linear
     Eval(eval::EvalArgs),
+    #[cfg(feature = "lab")]
+    /// Compute a table or figure of the paper, beside the published figures
+    Paper(paper::PaperArgs),
     #[cfg(feature = "lab")]
     /// Draw a run's learning curve, or a map of an episode's embeddings, as SVG
     #[command(subcommand)]
@@ -161,6 +166,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Status(args) => control::status(&args),
         #[cfg(feature = "lab")]
         Command::Eval(args) => eval::run(&args),
+        #[cfg(feature = "lab")]
+        Command::Paper(args) => paper::run(&args),
         #[cfg(feature = "lab")]
         Command::Plot(command) => plot::run(&command),
         #[cfg(feature = "lab")]

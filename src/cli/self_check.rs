@@ -172,7 +172,7 @@ fn recording(data: &Path) -> Result<String> {
     let settings = &remembered.settings;
     let store = CheckpointStore::open(Arc::new(OsFilesystem), &dir)?;
     let newest = store.list()?.into_iter().next().map(|newest| newest.number);
-    match checkpoint::newest(&store, Faulty::Leave, &settings.plan()?, settings.slots)? {
+    match checkpoint::newest(&store, Faulty::Leave, &settings.plan()?, settings)? {
         None => Ok(format!("{place}; its recording has no checkpoint yet")),
         Some((used, restored)) if Some(used.number) == newest => {
             check_network(&restored.card, settings, "the newest checkpoint")?;

@@ -20,8 +20,12 @@ use oupn_edge::encoder::{TrainingOptions, Weights};
 use oupn_edge::eval::embed::{Encoder, embed_episodes};
 use oupn_edge::eval::episodes::{Scores, Setting, Sweep, score};
 use oupn_edge::model::Model;
+use oupn_edge::objective::Method;
 use oupn_edge::storage::{CheckpointStore, FolderLock, Keep, Mark, OsFilesystem, write_atomically};
-use oupn_edge::streams::{Digits, LabelledSet, SecondView, Split, StreamKind};
+use oupn_edge::streams::{
+    Digits, LabelledSet, LearningStream, Order, Rebatched, SecondView, Split, StreamKind,
+};
+use oupn_edge::taught::Teaching;
 use oupn_edge::training::{Log, Step, Training};
 use oupn_edge::views::Pairing;
 use oupn_edge::{Error, Result};
@@ -40,6 +44,12 @@ pub(super) struct TrainArgs {
     /// Settings file over the stream's preset
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// What is asked of the views, with both of them augmented for all but oupn [default: the setting, which is oupn]
+    #[arg(long, value_parser = choice::<Method>())]
+    objective: Option<Method>,
+    /// Tell the learner the classes, for comparison: what labels would give on the same stream
+    #[arg(long, value_parser = choice::<Teaching>(), conflicts_with = "objective")]
+    teach: Option<Teaching>,
     /// Weights to start from: a file, or the name of a fetched model [default: random ones]
     #[arg(long = "model", alias = "weights", value_name = "FILE|NAME", value_parser = super::named_model::model_file())]
     weights: Option<PathBuf>,
@@ -64,6 +74,9 @@ pub(super) struct TrainArgs {
     /// Windows between two checkpoints
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint: u64,
+    /// The order in which frames are shown: online, or iid with windows of the setting `window`
+    #[arg(long, value_parser = choice::<Order>(), default_value = "online")]
+    order: Order,
     /// Share of digits among the frames of the stream `imbalance`
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
     digits: f32,
@@ -88,6 +101,9 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let start = args.weights.as_deref().map(Weights::read).transpose()?;
     let card = start.as_ref().map(|weights| &weights.card);
     let mut settings = args.stream.settings(args.config.as_deref(), card)?;
+    if let Some(objective) = args.objective {
+        settings.learn_by(objective);
+    }
     settings.seed = args.seed.unwrap_or(settings.seed);
     let total = args.windows.unwrap_or(settings.steps);
     settings.steps = total.max(1);
@@ -103,6 +119,10 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
     let shape = model.plan.image;
     let digits = Digits { share: args.digits, only: args.digit };
     let stream = args.stream.learning(args.data.as_deref(), &settings, shape, digits, args.second_view)?;
+    let stream: Box<dyn LearningStream> = match args.order {
+        Order::Online => stream,
+        order => Box::new(Rebatched { inner: stream, frames: settings.window, order, seed: settings.seed }),
+    };
     if stream.frames() > settings.window {
         return Err(Error::input(format!(
             "window = {} is shorter than this stream's windows of {} frames",
@@ -117,7 +137,11 @@ pub(super) fn run(args: &TrainArgs) -> Result<()> {
 
     let plan = Arc::clone(&model.plan);
     let encoder = args.device.open()?.training_encoder(plan, TrainingOptions::default(), args.threads)?;
-    let mut training = Training::new(settings, model, encoder, &*stream, stream_name(args))?;
+    let name = stream_name(args);
+    let mut training = match args.teach {
+        None => Training::new(settings, model, encoder, &*stream, name)?,
+        Some(teaching) => Training::taught(teaching, settings, model, encoder, &*stream, &name)?,
+    };
     if args.second_view == SecondView::Groups {
         training.recall();
     }
@@ -181,6 +205,13 @@ fn parse_share(text: &str) -> std::result::Result<f32, String> {
 
 /// What is learned from, in words.
 fn stream_name(args: &TrainArgs) -> String {
+    if args.order != Order::Online {
+        return format!("{}, {}", stream_of(args), args.order);
+    }
+    stream_of(args)
+}
+
+fn stream_of(args: &TrainArgs) -> String {
     match (args.stream, args.digit) {
         (StreamKind::Imbalance, None) => format!("{} with a share of {} digits", args.stream, args.digits),
         (StreamKind::Imbalance, Some(digit)) => {
@@ -198,6 +229,11 @@ fn check_second_view(args: &TrainArgs, settings: &Settings) -> Result<()> {
     let view = args.second_view;
     if view == SecondView::Next {
         return Ok(());
+    }
+    if args.order != Order::Online {
+        return Err(Error::input(format!(
+            "--second-view {view} needs frames in their order: leave --order at online"
+        )));
     }
     if !args.stream.has_time() {
         return Err(Error::input(format!(
@@ -233,7 +269,9 @@ fn beginning(args: &TrainArgs, start: Option<Weights>, settings: &Settings) -> R
     let mut model = Model::random(settings, settings.seed)?;
     let encoder = model.card.encoder;
     model.card.name = format!("{}_{}", encoder.file_name(), args.stream);
-    model.card.about = format!("{encoder}, trained on the stream {stream} without labels");
+    let labels =
+        args.teach.map_or("without labels".to_owned(), |teaching| format!("with labels, by {teaching}"));
+    model.card.about = format!("{encoder}, trained on the stream {stream} {labels}");
     model.card.source = format!("oupn-edge {} train", env!("CARGO_PKG_VERSION"));
     Ok(model)
 }
@@ -248,7 +286,7 @@ fn evaluate(training: &Training<'_>, labelled: &LabelledSet) -> Result<Scores> {
         control: model.control,
         rules: settings.rules(),
     };
-    score(&embedded, &setting, Sweep::FirstTen)
+    score(&embedded, &setting, Sweep::usual(training.learns_control()))
 }
 
 fn save(training: &Training<'_>, store: &CheckpointStore, out: &Path) -> Result<()> {

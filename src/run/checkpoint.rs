@@ -23,12 +23,12 @@ use serde::{Deserialize, Serialize};
 
 use super::device_trainer::InUse;
 use super::sampler::Sampler;
+use crate::config::Settings;
 use crate::encoder::{ModelCard, Plan};
 use crate::learner::saved;
 use crate::learner::update::LearnerState;
 use crate::live::kept::Places;
 use crate::memory::{Control, LiveMemory};
-use crate::objective::oupn::check_slots;
 use crate::storage::{Checkpoint, CheckpointStore, Faulty, Keep, Mark, Unusable};
 use crate::tensors::{Tensor, TensorFile, serialize_with_pixels};
 use crate::trace::{self, DiskLevel, Recorder};
@@ -246,8 +246,8 @@ fn stored_pixels(samples: &[Sample]) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> 
     ])
 }
 
-/// The newest checkpoint that can be gone on with: whole, of a format that is known, of the network of `plan` and with so many slots.
-/// Others are passed over.
+/// The newest checkpoint that can be gone on with: whole, of a format that is known, of the network of `plan`, and of the
+/// objective and memory that the settings ask for. Others are passed over.
 ///
 /// # Errors
 /// If there are checkpoints, but none that can be used.
@@ -255,11 +255,11 @@ pub fn newest(
     store: &CheckpointStore,
     faulty: Faulty,
     plan: &Plan,
-    slots: usize,
+    settings: &Settings,
 ) -> Result<Option<(Checkpoint, Restored)>> {
     store.newest_usable(faulty, |checkpoint, bytes| {
         let restored = decode(&checkpoint.path, &bytes, plan).and_then(|restored| {
-            check_slots(&restored.learner.carried, slots)?;
+            settings.objective.check(&restored.learner.carried, settings)?;
             Ok(restored)
         });
         restored.map_err(|error| match is_newer(&bytes) {

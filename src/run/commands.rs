@@ -157,7 +157,7 @@ impl Session {
         // Categories that were given a number keep it: it is in the trace, or was.
         let next_id = self.live.memory.next_id();
         let settings = &self.plan.settings;
-        let newest = checkpoint::newest(&self.store, Faulty::PutAside, &settings.plan()?, settings.slots);
+        let newest = checkpoint::newest(&self.store, Faulty::PutAside, &settings.plan()?, settings);
         let newest = newest.unwrap_or_else(|error| {
             log::warn!("{error}: no checkpoint can be used");
             None

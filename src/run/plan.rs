@@ -18,6 +18,7 @@ use crate::encoder::weights::BUILT_IN;
 use crate::frame::PixelFormat;
 use crate::memory::Variant;
 use crate::model::check_network;
+use crate::objective::Method;
 use crate::views::{Augmentation, Pairing};
 use crate::{Error, Result};
 
@@ -137,6 +138,8 @@ pub struct Changes {
     pub variant: Option<Variant>,
     /// What the second view is.
     pub views: Option<ViewChoice>,
+    /// What is asked of the views.
+    pub objective: Option<Method>,
     /// Start of every random sequence.
     pub seed: Option<u64>,
 }
@@ -195,6 +198,13 @@ impl RunPlan {
         }
         let remembered_period = remembered.map(|remembered| Duration::from_secs_f64(remembered.period_s));
         let calibrate = || remembered.is_none_or(|remembered| remembered.calibrate);
+        let calibrate = request.calibrate.unwrap_or_else(calibrate);
+        if !calibrate && !settings.objective.learns_control() {
+            return Err(Error::input(format!(
+                "the objective {} learns no threshold for new categories, so it has to be measured: leave --calibrate on",
+                settings.objective
+            )));
+        }
         let name = request.name.or_else(|| remembered.and_then(|remembered| remembered.name.clone()));
         let plan = Self {
             camera,
@@ -202,7 +212,7 @@ impl RunPlan {
             settings,
             model,
             period: request.period.or(remembered_period).unwrap_or(PERIOD),
-            calibrate: request.calibrate.unwrap_or_else(calibrate),
+            calibrate,
             realtime,
             data: request.data,
             frames: request.frames,
@@ -273,6 +283,16 @@ fn settings_and_model(
     };
     request.changes.apply(&mut settings);
     settings.validate()?;
+    if let Some(remembered) = earlier.remembered.as_ref().filter(|_| earlier.checkpoint) {
+        let (own, asked) = (remembered.settings.objective, settings.objective);
+        if own != asked {
+            return Err(Error::input(format!(
+                "{} has learned by the objective {own}, and {asked} cannot go on from there: leave --objective out, or record into \
+                 another folder with --data",
+                request.data.display()
+            )));
+        }
+    }
     Ok((settings, model))
 }
 
@@ -332,6 +352,9 @@ impl Changes {
         settings.learning_rate = self.learning_rate.unwrap_or(settings.learning_rate);
         settings.variant = self.variant.unwrap_or(settings.variant);
         settings.seed = self.seed.unwrap_or(settings.seed);
+        if let Some(objective) = self.objective {
+            settings.learn_by(objective);
+        }
         match self.views {
             Some(ViewChoice::Temporal) => {
                 settings.views = Pairing::NextFrame;
@@ -500,6 +523,26 @@ mod tests {
             RunPlan::resolve(random, &after(&plan, true), no_card).unwrap();
         assert_eq!((&same.model, &same.settings), (&plan.model, &plan.settings));
         assert!(warnings[0].contains("--model random is not used"), "{warnings:?}");
+    }
+
+    #[test]
+    fn an_objective_stays_once_something_was_learned() {
+        let by = |objective| Request {
+            camera: Some("rooms".into()),
+            changes: Changes { objective: Some(objective), ..Changes::default() },
+            ..request()
+        };
+        let plan = RunPlan::resolve(by(Method::SimClr), &Earlier::default(), no_card).unwrap().plan;
+        assert_eq!(plan.settings.objective, Method::SimClr);
+        let again = RunPlan::resolve(request(), &after(&plan, true), no_card).unwrap().plan;
+        assert_eq!(again.settings.objective, Method::SimClr, "it is remembered");
+        let other = RunPlan::resolve(by(Method::Oupn), &after(&plan, false), no_card).unwrap().plan;
+        assert_eq!(other.settings.objective, Method::Oupn, "nothing was learned yet");
+        let unmeasured = Request { calibrate: Some(false), ..by(Method::SimSiam) };
+        let error = RunPlan::resolve(unmeasured, &Earlier::default(), no_card).unwrap_err().to_string();
+        assert!(error.contains("simsiam learns no threshold"), "{error}");
+        let error = RunPlan::resolve(by(Method::Oupn), &after(&plan, true), no_card).unwrap_err().to_string();
+        assert!(error.contains("learned by the objective simclr, and oupn cannot"), "{error}");
     }
 
     #[test]

@@ -9,7 +9,6 @@ use crate::encoder::Plan;
 use crate::learner::Adam;
 use crate::learner::update::LearnerState;
 use crate::model::{Model, check_network};
-use crate::objective::{Objective, Oupn};
 use crate::storage::{CheckpointStore, Faulty};
 
 /// The model that a run starts with, and the checkpoint that it came from, if any.
@@ -26,7 +25,7 @@ pub(super) struct Start {
 impl Start {
     /// Goes on from the newest checkpoint that can be used, or starts as the plan says.
     pub(super) fn resume_or_new(plan: &RunPlan, network: &Plan, store: &CheckpointStore) -> Result<Self> {
-        let found = checkpoint::newest(store, Faulty::PutAside, network, plan.settings.slots)?;
+        let found = checkpoint::newest(store, Faulty::PutAside, network, &plan.settings)?;
         let Some((file, restored)) = found else { return Self::new(plan) };
         check_network(&restored.card, &plan.settings, "the newest checkpoint")?;
         // A recording goes on with its own weights: the file that they once came from may be gone.
@@ -66,7 +65,7 @@ pub(super) fn fresh(plan: &RunPlan) -> Result<LearnerState> {
         control,
         adam: Adam::new(parameters.values.len()),
         anchor: None,
-        carried: Oupn::new(&plan.settings, network.features)?.carried(),
+        carried: plan.settings.objective.objective(&plan.settings, network.features)?.carried(),
         parameters,
         statistics,
     })

@@ -168,7 +168,8 @@ impl Session {
             stride: learned.stride as u32,
             losses: trace::Losses {
                 total: update.loss as f32,
-                self_supervised: update.term("self") as f32,
+                // The other objectives have one term, and neither entropy nor creation.
+                self_supervised: update.terms.first().map_or(f32::NAN, |(_, first)| *first as f32),
                 entropy: update.term("entropy") as f32,
                 creation: update.term("new") as f32,
             },

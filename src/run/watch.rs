@@ -90,7 +90,7 @@ impl Session {
     fn go_back_further(&mut self, error: &Error) -> Result<()> {
         self.settle(END_TIMEOUT);
         let settings = &self.plan.settings;
-        let newest = checkpoint::newest(&self.store, Faulty::Leave, &settings.plan()?, settings.slots)?;
+        let newest = checkpoint::newest(&self.store, Faulty::Leave, &settings.plan()?, settings)?;
         let Some((newest, _)) = newest else {
             return Err(Error::Device(format!(
                 "{MOST_NOT_FINITE} frames in a row: {error}; there is no checkpoint to go back to: start anew in another \

@@ -42,7 +42,17 @@ fn json_has_every_figure() {
     {
         assert_eq!(number(key), value);
     }
+    assert_eq!(line["objective"], "oupn");
     assert_eq!((&line["storage"], &line["device"]), (&"f16".into(), &"cpu".into()));
+}
+
+#[test]
+fn other_objectives_are_timed_too() {
+    let run = bench(&["--json", "--objective", "simsiam"]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let line: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(line["objective"], "simsiam");
+    assert!(line["memory_s"].as_f64().unwrap() > 0.0);
 }
 
 /// What the refusal asks for must be enough.

@@ -10,6 +10,8 @@ mod cameras;
 mod config;
 mod device_sysfs;
 mod doctor;
+#[cfg(feature = "lab")]
+mod embeddings;
 mod examples;
 mod export;
 mod faults;
@@ -19,7 +21,11 @@ mod merges;
 mod model;
 mod model_fetch;
 mod model_fetch_faults;
+#[cfg(feature = "lab")]
+mod objective;
 mod old_recording;
+#[cfg(feature = "lab")]
+mod paper;
 mod pictures;
 mod privacy;
 mod publication;

@@ -11,6 +11,6 @@ pub mod objective;
 pub mod views;
 pub mod windows;
 
-use oupn_base::{Error, Result, choices, random};
+use oupn_base::{Choice, Error, Result, choices, random};
 use oupn_encoder::{self as encoder, tensors};
 use oupn_kernels as kernels;

@@ -16,6 +16,7 @@ use oupn_edge::camera;
 use oupn_edge::config::Preset;
 use oupn_edge::encoder::device::DeviceChoice;
 use oupn_edge::frame::PixelFormat;
+use oupn_edge::objective::Method;
 
 /// Where a recording goes if nothing else is said.
 pub(in crate::cli) const DEFAULT_DATA: &str = "oupn-edge-data";
@@ -104,6 +105,10 @@ pub(in crate::cli) struct RunArgs {
     /// `augmented` a second augmentation of the same picture
     #[arg(long, value_enum, help_heading = LEARNING)]
     pub(super) views: Option<ViewChoice>,
+    /// What is asked of the two views of a frame [default: oupn]. The others have no memory to learn with; categories are found
+    /// with the measured threshold
+    #[arg(long, value_parser = choice::<Method>(), help_heading = LEARNING)]
+    pub(super) objective: Option<Method>,
     /// Whether the threshold for a new category is measured on the frames [default: on]; off lets the learner's β decide, which
     /// starts at the paper's −12
     #[arg(long, value_enum, help_heading = LEARNING)]

@@ -63,6 +63,7 @@ fn request(args: &RunArgs) -> Result<Request> {
                 ViewChoice::Temporal => plan::ViewChoice::Temporal,
                 ViewChoice::Augmented => plan::ViewChoice::Augmented,
             }),
+            objective: args.objective,
             seed: args.seed,
         },
         calibrate: on(args.calibrate),

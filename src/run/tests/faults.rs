@@ -209,7 +209,7 @@ fn store(data: &Path) -> CheckpointStore {
 
 fn newest(plan: &RunPlan) -> (crate::storage::Checkpoint, Restored) {
     let network = plan.settings.plan().unwrap();
-    checkpoint::newest(&store(&plan.data), Faulty::Leave, &network, plan.settings.slots).unwrap().unwrap()
+    checkpoint::newest(&store(&plan.data), Faulty::Leave, &network, &plan.settings).unwrap().unwrap()
 }
 
 /// Saves the newest checkpoint once more, changed.

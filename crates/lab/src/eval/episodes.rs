@@ -34,6 +34,13 @@ pub enum Sweep {
     Similarity,
 }
 
+impl Sweep {
+    /// The sweep for an encoder whose β was learned, or was not.
+    pub fn usual(beta_is_learned: bool) -> Self {
+        if beta_is_learned { Self::FirstTen } else { Self::Similarity }
+    }
+}
+
 /// What is known of the memory under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {

@@ -7,6 +7,7 @@
 
 mod average_precision;
 pub mod embed;
+pub mod embedded;
 pub mod episodes;
 pub mod frozen;
 mod knn;

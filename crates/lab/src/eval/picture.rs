@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 use super::tsne;
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 480.0;
-const MARGIN: f64 = 56.0;
+pub(crate) const WIDTH: f64 = 720.0;
+pub(crate) const HEIGHT: f64 = 480.0;
+pub(crate) const MARGIN: f64 = 56.0;
 const STYLE: &str = "font-family=\"sans-serif\" font-size=\"13\" fill=\"#333\"";
 
 /// One evaluation of a run; scores as fractions.
@@ -156,14 +156,14 @@ fn main_direction(rows: &[Vec<f64>], dimension: usize) -> Vec<f64> {
     direction
 }
 
-fn open() -> String {
+pub(crate) fn open() -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     )
 }
 
-fn line(svg: &mut String, from: (f64, f64), to: (f64, f64)) {
+pub(crate) fn line(svg: &mut String, from: (f64, f64), to: (f64, f64)) {
     let _ = writeln!(
         svg,
         "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"#ddd\"/>",
@@ -171,7 +171,7 @@ fn line(svg: &mut String, from: (f64, f64), to: (f64, f64)) {
     );
 }
 
-fn dot(svg: &mut String, at: (f64, f64), radius: f64, colour: &str) {
+pub(crate) fn dot(svg: &mut String, at: (f64, f64), radius: f64, colour: &str) {
     let _ = writeln!(
         svg,
         "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\" fill=\"{colour}\" fill-opacity=\"0.85\"/>",
@@ -179,7 +179,7 @@ fn dot(svg: &mut String, at: (f64, f64), radius: f64, colour: &str) {
     );
 }
 
-fn label(svg: &mut String, at: (f64, f64), anchor: &str, text: &str) {
+pub(crate) fn label(svg: &mut String, at: (f64, f64), anchor: &str, text: &str) {
     let _ = writeln!(
         svg,
         "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\" {STYLE}>{text}</text>",

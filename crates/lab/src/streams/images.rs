@@ -106,6 +106,11 @@ impl ImageSet {
         &self.classes
     }
 
+    /// The class of a picture, by number.
+    pub fn class_of(&self, index: usize) -> usize {
+        self.classes.partition_point(|class| class.images.end <= index)
+    }
+
     /// Number of pictures.
     pub fn len(&self) -> usize {
         self.pixels.len() / self.shape.len().max(1)

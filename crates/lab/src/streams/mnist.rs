@@ -133,6 +133,8 @@ impl LearningStream for ImbalancedStream {
 
     fn window(&self, number: u64) -> Result<WindowFrames<'_>> {
         let mut window = self.characters.window(number)?;
+        // A digit is of no class.
+        window.labels.clear();
         // A stream of its own: the characters are the same at any share.
         let mut random = Random::new(!self.characters.seed, Purpose::Episodes, number);
         let count = window.frames.len();

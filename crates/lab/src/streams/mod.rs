@@ -10,6 +10,7 @@ pub mod images;
 pub mod kind;
 pub mod mnist;
 pub mod omniglot;
+pub mod rebatched;
 pub mod roaming;
 pub mod rooms;
 pub mod second;
@@ -21,6 +22,7 @@ use std::borrow::Cow;
 pub use images::{Class, ImageSet};
 pub use kind::{LabelledSet, StreamKind};
 pub use mnist::Digits;
+pub use rebatched::{Order, Rebatched};
 pub use roaming::{Episode, Roaming};
 pub use second::SecondView;
 
@@ -37,13 +39,15 @@ choices! {
     }
 }
 
-/// The frames of one learning window, without their labels.
+/// The frames of one learning window.
 #[derive(Debug, Default)]
 pub struct WindowFrames<'a> {
     /// Pictures, channels last, of the stream's size.
     pub frames: Vec<Cow<'a, [u8]>>,
     /// For each frame what came after it; only streams with a flow of time have it.
     pub next: Vec<Cow<'a, [u8]>>,
+    /// For each frame its class, by number; only streams that can be taught have it, and only who is taught looks at it.
+    pub labels: Vec<usize>,
     /// For each frame the drawing that it was made of, if it is known; none at all if no stream of drawings is shown.
     pub drawings: Vec<Option<Drawing<'a>>>,
 }
@@ -55,6 +59,11 @@ pub trait LearningStream: Send + Sync {
 
     /// The most frames of a window.
     fn frames(&self) -> usize;
+
+    /// Classes that [`WindowFrames::labels`] counts; 0 if frames come without.
+    fn classes(&self) -> usize {
+        0
+    }
 
     /// Window number `number`; it may be shorter than the longest.
     fn window(&self, number: u64) -> Result<WindowFrames<'_>>;
@@ -80,6 +89,10 @@ impl LearningStream for RoamingStream {
         self.roaming.frames()
     }
 
+    fn classes(&self) -> usize {
+        self.set.classes().len()
+    }
+
     fn window(&self, number: u64) -> Result<WindowFrames<'_>> {
         let episode = self.roaming.episode(&self.set, self.seed, number);
         let frames = episode.images.iter().map(|&image| Cow::Borrowed(self.set.image(image))).collect();
@@ -87,6 +100,7 @@ impl LearningStream for RoamingStream {
             true => episode.images.iter().map(|&image| self.set.drawing(image)).collect(),
             false => Vec::new(),
         };
-        Ok(WindowFrames { frames, next: Vec::new(), drawings })
+        let labels = episode.images.iter().map(|&image| self.set.class_of(image)).collect();
+        Ok(WindowFrames { frames, next: Vec::new(), labels, drawings })
     }
 }

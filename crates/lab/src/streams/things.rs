@@ -161,7 +161,7 @@ impl LearningStream for ThingsStream {
     fn window(&self, number: u64) -> Result<WindowFrames<'_>> {
         let (frames, next, _) = self.draw(number, Manner::learning(number), true);
         let owned = |pictures: Vec<Vec<u8>>| pictures.into_iter().map(Cow::Owned).collect();
-        Ok(WindowFrames { frames: owned(frames), next: owned(next), drawings: Vec::new() })
+        Ok(WindowFrames { frames: owned(frames), next: owned(next), ..WindowFrames::default() })
     }
 }
 

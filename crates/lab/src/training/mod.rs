@@ -1,6 +1,6 @@
 //! Training on a labelled stream: the device's learner, fed with windows of a data set.
 //!
-//! Labels stay outside: the learner sees pictures. Window number n is the same whenever it is made, and everything that
+//! Labels stay outside: the learner sees pictures, unless it is [taught](crate::taught) to be compared with. Window number n is the same whenever it is made, and everything that
 //! learning changes is in the checkpoint, so a run that goes on from one equals a run that never stopped.
 
 mod log;
@@ -21,6 +21,7 @@ use crate::learner::update::Update;
 use crate::learner::{Trainer, WindowOfFrames};
 use crate::model::Model;
 use crate::streams::{LearningStream, WindowFrames};
+use crate::taught::{Labels, Teaching};
 use crate::views::Pixels;
 
 /// A training run.
@@ -31,6 +32,8 @@ pub struct Training<'a> {
     stream: &'a dyn LearningStream,
     /// The same in words: a run goes on with the same.
     name: String,
+    /// Tells the objective the classes, if it is taught.
+    labels: Option<Labels>,
     /// Where second views come from, if not from the stream.
     recall: Option<Recall>,
     /// Windows done, applied or refused.
@@ -62,7 +65,42 @@ impl<'a> Training<'a> {
         name: String,
     ) -> Result<Self> {
         let trainer = Trainer::new(&settings, model, encoder)?;
-        Ok(Self { trainer, settings, stream, name, recall: None, windows: 0, running: Duration::ZERO })
+        Ok(Self {
+            trainer,
+            settings,
+            stream,
+            name,
+            labels: None,
+            recall: None,
+            windows: 0,
+            running: Duration::ZERO,
+        })
+    }
+
+    /// The same, with the classes of the stream told: no way for a device to learn, but what labels would give.
+    ///
+    /// # Errors
+    /// If the stream has no classes.
+    pub fn taught(
+        teaching: Teaching,
+        settings: Settings,
+        model: Model,
+        encoder: Box<dyn TrainingEncoder + Send>,
+        stream: &'a dyn LearningStream,
+        name: &str,
+    ) -> Result<Self> {
+        let (objective, labels) = teaching.objective(&settings, model.plan.features, stream)?;
+        let trainer = Trainer::with(&settings, model, encoder, objective)?;
+        Ok(Self {
+            trainer,
+            settings,
+            stream,
+            name: format!("{name}, taught by {teaching}"),
+            labels: Some(labels),
+            recall: None,
+            windows: 0,
+            running: Duration::ZERO,
+        })
     }
 
     /// Takes second views from a long memory of the stream, without labels.
@@ -94,6 +132,9 @@ impl<'a> Training<'a> {
     pub fn step(&mut self) -> Result<Step> {
         let start = Instant::now();
         let shown = self.stream.window(self.windows)?;
+        if let Some(labels) = &self.labels {
+            labels.set(shown.labels.clone());
+        }
         let mut window = window(self.windows, &shown);
         let frames = window.frames.len();
         let (mut update, recalled) = match &mut self.recall {
@@ -137,6 +178,11 @@ impl<'a> Training<'a> {
     /// Time spent on them, restarts included.
     pub fn running(&self) -> Duration {
         self.running
+    }
+
+    /// Whether 1/τ, β, γ are learned; otherwise a threshold for new categories has to be found by who scores.
+    pub fn learns_control(&self) -> bool {
+        self.labels.is_none() && self.settings.objective.learns_control()
     }
 
     /// The settings of the run.

@@ -38,7 +38,7 @@ impl Training<'_> {
         tensors::serialize(&named, header)
     }
 
-    /// The trained model alone: weights, running statistics, 1/τ, β, γ, and the card.
+    /// The trained model alone: weights, running statistics, 1/τ, β, γ if the objective learns them, and the card.
     pub fn model_bytes(&self) -> Result<Vec<u8>> {
         let (mut named, mut header) = (BTreeMap::new(), HashMap::new());
         self.trainer.save(&mut named, &mut header);
@@ -47,6 +47,11 @@ impl Training<'_> {
             !learners.into_iter().any(|prefix| name.starts_with(prefix))
         });
         header.retain(|name, _| !name.starts_with("adam."));
+        if !self.learns_control() {
+            // They are the settings' still, and no reader is to take them for learned.
+            named.retain(|name, _| !name.starts_with("control."));
+            header.remove(saved::CONTROL);
+        }
         header.insert(CARD.to_owned(), self.model().card.to_toml()?);
         tensors::serialize(&named, header)
     }
@@ -64,6 +69,14 @@ impl Training<'_> {
             })
         };
         let begun = Settings::from_toml(entry(SETTINGS)?, &format!("{}, {SETTINGS}", path.display()))?;
+        if begun.objective != self.settings.objective {
+            return Err(Error::input(format!(
+                "{}: the run learns by the objective {} and not by {}; give the same --objective, or another --output folder",
+                path.display(),
+                begun.objective,
+                self.settings.objective
+            )));
+        }
         let Settings { steps, schedule, cosine_from, ref rate_drops, .. } = self.settings;
         let expected = Settings { steps, schedule, cosine_from, rate_drops: rate_drops.clone(), ..begun };
         if expected != self.settings {

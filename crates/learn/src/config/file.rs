@@ -9,7 +9,8 @@ use toml::{Table, Value};
 
 use super::presets::Preset;
 use super::settings::{KEYS, Key, Settings};
-use crate::{Error, Result};
+use crate::objective::Method;
+use crate::{Choice, Error, Result};
 
 /// No settings file comes near this.
 const LARGEST: u64 = 1 << 20;
@@ -82,6 +83,10 @@ impl Settings {
         }
         let mut base = preset.or(named).unwrap_or_default().settings();
         adjust(&mut base);
+        // An objective brings its views, over which the file's own have their say.
+        if let Some(objective) = given.get("objective").and_then(Value::as_str).and_then(Method::named) {
+            base.learn_by(objective);
+        }
         let mut table = base.table();
         for (key, value) in given.into_iter().filter(|(key, _)| key != "preset") {
             accept(&key, &value).map_err(|error| at(&key, error.to_string()))?;
@@ -240,6 +245,7 @@ mod tests {
 
     use super::*;
     use crate::memory::PseudoLabel;
+    use crate::views::Pairing;
 
     fn refusal(text: &str) -> String {
         let error = Settings::from_toml(text, "f.toml").unwrap_err();
@@ -325,6 +331,23 @@ mod tests {
         }
     }
 
+    /// The methods that the paper compares with see two augmented views, unless the file says otherwise.
+    #[test]
+    fn an_objective_brings_its_views() {
+        let views = |text: &str| Settings::from_toml(text, "f").unwrap().views;
+        assert_eq!(views("preset = \"omniglot\"\n"), Pairing::CleanAndAugmented);
+        assert_eq!(views("preset = \"omniglot\"\nobjective = \"oupn\"\n"), Pairing::CleanAndAugmented);
+        assert_eq!(views("preset = \"omniglot\"\nobjective = \"simclr\"\n"), Pairing::TwoAugmented);
+        let own = "preset = \"omniglot\"\nobjective = \"swav\"\nviews = \"clean_and_augmented\"\n";
+        assert_eq!(views(own), Pairing::CleanAndAugmented);
+        assert!(
+            refusal("objective = \"byol\"")
+                .ends_with("it must be one of \"oupn\", \"simclr\", \"swav\", \"swav-queue\", \"simsiam\"")
+        );
+        let two = "preset = \"omniglot\"\nobjective = \"simsiam\"\nsecond_views = 2\n";
+        assert!(refusal(two).contains("compares two views"));
+    }
+
     #[test]
     fn contradictions_and_broken_files_are_refused() {
         assert!(refusal("stride = 76").contains("stride = 76 is larger than window = 75"));
@@ -372,7 +395,7 @@ mod tests {
                 words_seen += 1;
             }
         }
-        assert_eq!(words_seen, 31);
+        assert_eq!(words_seen, 36);
     }
 
     proptest! {

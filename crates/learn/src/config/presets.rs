@@ -12,6 +12,7 @@ use crate::encoder::NormMode;
 use crate::encoder::plan::Padding;
 use crate::live::score::Publish;
 use crate::memory::{EntropyOf, PseudoLabel, Variant, Writes};
+use crate::objective::Method;
 use crate::views::{Augmentation, Pairing, Reduction};
 
 /// A named set of settings.
@@ -54,6 +55,7 @@ impl Preset {
             preset: self,
             window: 75,
             stride: 75,
+            objective: Method::Oupn,
             slots: 75,
             variant: Variant::Reference,
             decay: 0.99,
@@ -89,6 +91,7 @@ impl Preset {
             norm_statistics: NormMode::Window,
             norm_momentum: 1e-3,
             learning_rate: 1e-3,
+            head_learning_rate: 1e-3,
             inv_tau_learning_rate: 1e-3,
             beta_learning_rate: 1e-3,
             gamma_learning_rate: 1e-3,

@@ -11,6 +11,7 @@ use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
 use crate::live::score::Publish;
 use crate::memory::{Control, EntropyOf, PseudoLabel, Rules, Variant, Writes};
+use crate::objective::Method;
 use crate::views::{Augmentation, Pairing, Reduction};
 use crate::windows::LongRules;
 use crate::{Error, Result};
@@ -79,6 +80,9 @@ settings! {
     /// Frames between two updates, at most `window`; equal to it for consecutive windows.
     stride: usize, Whole(1, 4096);
 
+    /// What is asked of a window's embeddings: the paper's method, or one of those that it is compared with.
+    #[serde(default)]
+    objective: Method, OneOf(&["oupn", "simclr", "swav", "swav-queue", "simsiam"]);
     /// K: prototypes that the memory can hold.
     slots: usize, Whole(1, 1024);
     /// What is computed where the paper's text and its released code differ.
@@ -156,6 +160,8 @@ settings! {
 
     /// Adam's learning rate for the encoder at the start; 0 keeps it as it is.
     learning_rate: f64, Real(Included(0.0), Included(1.0));
+    /// The same for an objective's own weights, such as SimCLR's projection; OUPN has none.
+    head_learning_rate: f64, Real(Included(0.0), Included(1.0));
     /// The same for 1/τ.
     inv_tau_learning_rate: f64, Real(Included(0.0), Included(1.0));
     /// The same for β.
@@ -252,6 +258,14 @@ impl Settings {
         }
     }
 
+    /// Learns by this objective, with the views that the paper gives it: both augmented, unless they are of two frames.
+    pub fn learn_by(&mut self, objective: Method) {
+        self.objective = objective;
+        if objective != Method::Oupn && self.views == Pairing::CleanAndAugmented {
+            self.views = Pairing::TwoAugmented;
+        }
+    }
+
     /// What a long memory of frames goes by.
     pub fn long_rules(&self) -> LongRules {
         #[allow(clippy::cast_possible_truncation)]
@@ -271,6 +285,12 @@ impl Settings {
             return Err(Error::input(format!(
                 "second_views = {} does not go with symmetric = true: only the first view can teach more than one",
                 self.second_views
+            )));
+        }
+        if self.second_views > 1 && self.objective != Method::Oupn {
+            return Err(Error::input(format!(
+                "second_views = {} does not go with objective = \"{}\", which compares two views of a frame",
+                self.second_views, self.objective
             )));
         }
         let needs = self.architecture().image_channels();

@@ -246,6 +246,37 @@ impl Adam {
     }
 }
 
+/// The moments of weights that are not the encoder's, such as a projection's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moments {
+    /// The running mean of the gradients.
+    pub first: Vec<f32>,
+    /// The running mean of their squares.
+    pub second: Vec<f32>,
+}
+
+impl Moments {
+    /// Those of so many weights before the first update.
+    pub fn new(weights: usize) -> Self {
+        Self { first: vec![0.0; weights], second: vec![0.0; weights] }
+    }
+
+    /// Update number `step`, from 1 on. The three have one length.
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn update(&mut self, weights: &mut [f32], gradient: &[f32], step: u64, rate: f64) {
+        adam(
+            weights,
+            gradient,
+            &mut self.first,
+            &mut self.second,
+            (1.0 - DECAY_FIRST) as f32,
+            (1.0 - DECAY_SECOND) as f32,
+            (rate * correction(step)) as f32,
+            EPSILON as f32,
+        );
+    }
+}
+
 /// √(1−β₂ᵗ)/(1−β₁ᵗ): undoes that the moments of update t started from 0.
 fn correction(step: u64) -> f64 {
     // Past a few ten thousand updates both powers are 0 in any case.

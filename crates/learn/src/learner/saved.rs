@@ -26,7 +26,7 @@ pub const ANCHOR: &str = "anchor.";
 const ANCHOR_WEIGHTS: &str = "anchor.weights";
 
 /// Header entry of 1/τ, β, γ.
-const CONTROL: &str = "control";
+pub const CONTROL: &str = "control";
 
 /// Adds what learning has changed to what a file will hold, but for what the objective carries.
 pub(super) fn put_learned(

@@ -21,7 +21,7 @@ use crate::encoder::inference::Folded;
 use crate::encoder::{NormMode, Parameters, Statistics, TrainingEncoder};
 use crate::memory::Control;
 use crate::model::Model;
-use crate::objective::{Asked, Objective, Oupn, window_loss};
+use crate::objective::{Asked, Objective, window_loss};
 use crate::tensors::Tensor;
 use crate::views::{Pixels, Views};
 use crate::{Error, Result};
@@ -67,13 +67,13 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// A trainer of this model by the paper's objective, with an empty memory and a fresh optimiser.
+    /// A trainer of this model by the objective that the settings name, with an empty memory and a fresh optimiser.
     ///
     /// # Errors
     /// If the settings cannot be.
     pub fn new(settings: &Settings, model: Model, encoder: Box<dyn TrainingEncoder + Send>) -> Result<Self> {
-        let objective = Oupn::new(settings, model.plan.features)?;
-        Self::with(settings, model, encoder, Box::new(objective))
+        let objective = settings.objective.objective(settings, model.plan.features)?;
+        Self::with(settings, model, encoder, objective)
     }
 
     /// A trainer by another objective.

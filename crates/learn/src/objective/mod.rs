@@ -1,22 +1,32 @@
 //! What is asked of a window's embeddings: the seam at which a method of learning is put in.
 //!
 //! The [`Trainer`](crate::learner::Trainer) makes views, encodes them, and carries a gradient back through the encoder. What
-//! the loss is, and which gradient it has at the embeddings, is the objective's: [`Oupn`] computes both by hand, another may
-//! use automatic differentiation on the embeddings. An objective that has weights of its own (a projection, a decoder) keeps
-//! them to itself, and moves them in [`Objective::commit`].
+//! the loss is, and which gradient it has at the embeddings, is the objective's: [`Oupn`] computes both by hand, the others
+//! by automatic differentiation on the embeddings ([`autograd`]). An objective that has weights of its own (a projection, a
+//! decoder) keeps them to itself, and moves them in [`Objective::commit`]. [`Method`] has them by name.
 
+pub mod autograd;
+pub mod head;
 mod loss;
+mod method;
 pub mod oupn;
+pub mod simclr;
+pub mod simsiam;
+pub mod swav;
+#[cfg(test)]
+mod tests;
+mod widths;
 
 use std::collections::BTreeMap;
 
 pub use loss::{Asked, window_loss};
+pub use method::Method;
 pub use oupn::Oupn;
 
-use crate::Result;
 use crate::memory::Control;
 use crate::memory::window::ControlGradient;
 use crate::tensors::Tensor;
+use crate::{Error, Result};
 
 /// The embeddings of a window: view 1 of all frames, then view 2, then further second views.
 #[derive(Clone, Copy, Debug)]
@@ -104,4 +114,17 @@ pub trait Objective: Send {
     /// # Errors
     /// If that is not of this objective, or of other settings.
     fn carry(&mut self, from: &BTreeMap<String, Tensor>) -> Result<()>;
+}
+
+/// Says that a checkpoint is of another objective than `wanted`, and of which.
+pub(crate) fn other_objective(carried: &BTreeMap<String, Tensor>, wanted: &str) -> Error {
+    let of_head = |name: &String| Some(name.strip_prefix("objective.")?.split('.').next()?.to_owned());
+    let found = carried.keys().find_map(of_head);
+    let found = found.or_else(|| carried.contains_key("memory.counts").then(|| "oupn".to_owned()));
+    Error::input(match found {
+        Some(found) => format!(
+            "the checkpoint is of the objective {found}, the settings ask for {wanted}: keep the objective, or use another folder"
+        ),
+        None => format!("the checkpoint holds nothing of the objective {wanted}"),
+    })
 }

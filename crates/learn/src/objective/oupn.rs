@@ -160,6 +160,9 @@ impl Objective for Oupn {
     }
 
     fn carry(&mut self, from: &BTreeMap<String, Tensor>) -> Result<()> {
+        if !from.contains_key("memory.counts") {
+            return Err(super::other_objective(from, "oupn"));
+        }
         let memory = take_prototypes(from, MEMORY, self.memory.dimension())?;
         check_slots(from, self.memory.slots())?;
         self.memory = memory;
