@@ -83,8 +83,12 @@ impl Showcase {
         let pixel = |row: usize, column: usize| {
             let (x, y) = ((column as f32 + 0.5) / side as f32, (row as f32 + 0.5) / side as f32);
             let (across, down) = ((2.0 * x - 1.0) * HALF_VIEW, (1.0 - 2.0 * y) * HALF_VIEW);
-            shown.at(across, down, side).ok_or_else(|| behind.at(x + shift.0, y + shift.1))
+            match shown.at(across, down, side) {
+                Some(colour) => Pixel { thing: true, colour },
+                None => Pixel { thing: false, colour: behind.at(x + shift.0, y + shift.1) },
+            }
         };
+        let pixels: Vec<Pixel> = (0..side * side).map(|place| pixel(place / side, place % side)).collect();
         let gain = random.between(0.75, 1.2);
         let grain = random.between(0.0, 7.0);
         let mut state = mix(view.seed ^ self.seed);
@@ -93,34 +97,36 @@ impl Showcase {
             ((state >> 40) as f32 / (1u32 << 24) as f32 - 0.5) * grain
         };
         rgb.clear();
-        let rows: Vec<Vec<Result<[f32; 3], [f32; 3]>>> =
-            (0..side).map(|row| (0..side).map(|column| pixel(row, column)).collect()).collect();
-        for row in 0..side {
-            for column in 0..side {
-                let here = rows[row][column];
-                // Outlines are softened: there, neighbours count.
-                let around = [
-                    rows[row.saturating_sub(1)][column],
-                    rows[(row + 1).min(side - 1)][column],
-                    rows[row][column.saturating_sub(1)],
-                    rows[row][(column + 1).min(side - 1)],
-                ];
-                let colour = |pixel: Result<[f32; 3], [f32; 3]>| pixel.unwrap_or_else(|behind| behind);
-                let edge = around.iter().any(|other| other.is_ok() != here.is_ok());
-                let here = colour(here);
-                for part in 0..3 {
-                    let value = match edge {
-                        true => {
-                            0.4 * here[part]
-                                + 0.15 * around.iter().map(|&other| colour(other)[part]).sum::<f32>()
-                        }
-                        false => here[part],
-                    };
-                    rgb.push((value * gain + noise() + 0.5).clamp(0.0, 255.0) as u8);
-                }
-            }
+        for place in 0..side * side {
+            let colour = softened(&pixels, side, place);
+            rgb.extend(colour.map(|part| (part * gain + noise() + 0.5).clamp(0.0, 255.0) as u8));
         }
     }
+}
+
+/// What a ray met.
+#[derive(Clone, Copy)]
+struct Pixel {
+    thing: bool,
+    colour: [f32; 3],
+}
+
+/// The colour of a pixel; on the outline of the thing it is mixed with its neighbours.
+fn softened(pixels: &[Pixel], side: usize, place: usize) -> [f32; 3] {
+    let (row, column) = (place / side, place % side);
+    let around = [
+        pixels[row.saturating_sub(1) * side + column],
+        pixels[(row + 1).min(side - 1) * side + column],
+        pixels[row * side + column.saturating_sub(1)],
+        pixels[row * side + (column + 1).min(side - 1)],
+    ];
+    let Pixel { thing, colour } = pixels[place];
+    if around.iter().all(|other| other.thing == thing) {
+        return colour;
+    }
+    std::array::from_fn(|part| {
+        0.4 * colour[part] + 0.15 * around.iter().map(|other| other.colour[part]).sum::<f32>()
+    })
 }
 
 /// A thing as the camera of a view sees it.
@@ -218,7 +224,7 @@ mod tests {
     use super::*;
 
     fn view(seed: u64) -> View {
-        View { azimuth: seed as f32, elevation: 0.3, seed, backdrop: (seed % 2 == 0).then_some(seed) }
+        View { azimuth: seed as f32, elevation: 0.3, seed, backdrop: seed.is_multiple_of(2).then_some(seed) }
     }
 
     #[test]
