@@ -31,7 +31,7 @@ pub(super) fn curves(series: &[Series], axis: &str) -> String {
         label(&mut svg, (MARGIN - 8.0, y(percent) + 4.0), "end", &format!("{percent:.0}"));
     }
     for place in &places {
-        label(&mut svg, (x(*place), HEIGHT - MARGIN + 20.0), "middle", &place.to_string());
+        label(&mut svg, (x(*place), HEIGHT - MARGIN + 20.0), "middle", &rounded(*place).to_string());
     }
     label(&mut svg, (WIDTH / 2.0, HEIGHT - 12.0), "middle", axis);
     label(&mut svg, (MARGIN, MARGIN - 16.0), "start", "AMI %");
@@ -55,9 +55,15 @@ pub(super) fn curves(series: &[Series], axis: &str) -> String {
             );
             dot(&mut svg, (x(*at), y(*mean)), 3.0, colour);
         }
-        let at = MARGIN + 20.0 * number as f64;
-        dot(&mut svg, (WIDTH - MARGIN - 170.0, at - 4.0), 4.0, colour);
-        label(&mut svg, (WIDTH - MARGIN - 160.0, at), "start", name);
+        // Below the curves: scores of nearly nothing are rare.
+        let at = HEIGHT - MARGIN - 12.0 - 20.0 * (series.len() - 1 - number) as f64;
+        dot(&mut svg, (MARGIN + 14.0, at - 4.0), 4.0, colour);
+        label(&mut svg, (MARGIN + 24.0, at), "start", name);
     }
     svg + "</svg>\n"
+}
+
+/// A share that was a number of 32 bits, as it was written.
+fn rounded(place: f64) -> f64 {
+    (10_000.0 * place).round() / 10_000.0
 }

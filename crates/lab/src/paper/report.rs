@@ -105,7 +105,7 @@ fn compare_with_random(rows: &mut [Known]) {
     let random = rows.iter().find(|known| known.row.learner == Learner::Nothing).and_then(ami);
     let undisturbed = |of: &Row| {
         rows.iter().find(|known| {
-            known.row.settings == of.settings && known.row.digits.share == 0.0 && known.row.point.is_some()
+            known.row.settings == of.settings && known.row.digits.share == 0.0 && !known.row.points.is_empty()
         })
     };
     let kept: Vec<Option<f64>> = rows
@@ -207,17 +207,24 @@ fn list(rows: &[Known]) -> String {
     text
 }
 
-/// The curves of what is done.
+/// The curves of what is done, and the paper's.
 fn series(rows: &[Known]) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
+    let published =
+        rows.iter().filter_map(|known| Some((known.row.points.first()?.1, known.row.published[0]?, 0.0)));
+    let published: Vec<_> = published.collect();
     for known in rows {
-        let Some((name, place)) = &known.row.point else { continue };
-        let point = |spread: Spread| (*place, spread.mean, spread.deviation.unwrap_or(0.0));
-        let Some(point) = known.spread(|outcome| outcome.ami).map(point) else { continue };
-        match series.iter_mut().find(|(known, _)| known == name) {
-            Some((_, points)) => points.push(point),
-            None => series.push((name.clone(), vec![point])),
+        let Some(spread) = known.spread(|outcome| outcome.ami) else { continue };
+        for (name, place) in &known.row.points {
+            let point = (*place, spread.mean, spread.deviation.unwrap_or(0.0));
+            match series.iter_mut().find(|(known, _)| known == name) {
+                Some((_, points)) => points.push(point),
+                None => series.push((name.clone(), vec![point])),
+            }
         }
+    }
+    if !series.is_empty() && !published.is_empty() {
+        series.push(("paper".to_owned(), published));
     }
     series
 }
@@ -283,7 +290,7 @@ mod tests {
         let fields = csv.lines().map(|line| line.split(',').count());
         assert!(fields.clone().all(|count| count == 13), "{:?}", fields.collect::<Vec<_>>());
         let svg = std::fs::read_to_string(out.path().join("K.svg")).unwrap();
-        assert_eq!(svg.matches("<circle").count(), 2 + 1, "two points and the legend");
+        assert_eq!(svg.matches("<circle").count(), 2 + 5 + 2, "two points, the paper's five, and the legend");
     }
 
     #[test]
@@ -303,5 +310,9 @@ mod tests {
         assert!(line.ends_with("| 25 |"), "{line}");
         let plain = page.lines().find(|line| line.starts_with("| SwAV |")).unwrap();
         assert!(plain.ends_with("| – |"), "{plain}");
+        let svg = std::fs::read_to_string(out.path().join("imbalance.svg")).unwrap();
+        assert_eq!(svg.matches("<polyline").count(), 6);
+        assert!(svg.contains(">0.9<"), "a share as it was written");
+        assert_eq!(svg.matches("<circle").count(), 6 * (3 + 1), "three points a curve, and the legend");
     }
 }

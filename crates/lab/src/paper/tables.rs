@@ -51,8 +51,8 @@ pub struct Row {
     pub batches: Option<(usize, Order)>,
     /// Published AMI and AP in percent.
     pub published: [Option<f64>; 2],
-    /// The curve that it is a point of, and where, if the table is one.
-    pub point: Option<(String, f64)>,
+    /// The curves that it is a point of, and where, if the table is one.
+    pub points: Vec<(String, f64)>,
 }
 
 impl Row {
@@ -64,7 +64,7 @@ impl Row {
             digits: Digits { share: 0.0, only: None },
             batches: None,
             published: published.map_or([None; 2], |published| published.map(Some)),
-            point: None,
+            points: Vec::new(),
         }
     }
 }
@@ -204,7 +204,7 @@ impl Table {
         set(&mut settings, value);
         let name = format!("{} = {value}", self.heading());
         let row = Row::new(&name, Learner::Objective, settings, Some(published));
-        Row { point: Some(("OUPN".to_owned(), value)), ..row }
+        Row { points: vec![("OUPN".to_owned(), value)], ..row }
     }
 }
 
@@ -252,7 +252,7 @@ fn batch_size() -> Vec<Row> {
     for (method, name) in COMPARED {
         for frames in [50, 100, 200, 400] {
             let row = batched(&format!("{name}, {frames}"), method, frames, Order::Online);
-            rows.push(Row { point: Some((name.to_owned(), frames as f64)), ..row });
+            rows.push(Row { points: vec![(name.to_owned(), frames as f64)], ..row });
         }
     }
     rows
@@ -268,6 +268,10 @@ fn iid() -> Vec<Row> {
     rows.collect()
 }
 
+/// The two kinds of digits, in words.
+const TEN: &str = "digits 0–9";
+const ONE: &str = "digit 1";
+
 /// The figure of the imbalance: its values are not printed in the paper.
 fn imbalance() -> Vec<Row> {
     let random = Row::new("Random network", Learner::Nothing, Preset::Omniglot.settings(), None);
@@ -275,12 +279,14 @@ fn imbalance() -> Vec<Row> {
     let digits = [(0.0, None), (0.5, None), (0.9, None), (0.5, Some(1)), (0.9, Some(1))];
     for (method, name) in [(Method::Oupn, "OUPN"), (Method::SimClr, "SimCLR"), (Method::SwAv, "SwAV")] {
         for (share, only) in digits {
-            let which = only.map_or_else(|| "digits 0–9".to_owned(), |digit| format!("digit {digit}"));
+            let which = if only.is_some() { ONE } else { TEN };
             let called =
                 if share > 0.0 { format!("{name}, {:.0} % {which}", 100.0 * share) } else { name.to_owned() };
             let row = Row::new(&called, Learner::Objective, learning_by(Preset::Omniglot, method), None);
-            let point = Some((format!("{name}, {which}"), f64::from(share)));
-            rows.push(Row { digits: Digits { share, only }, point, ..row });
+            let curve = |which: &str| (format!("{name}, {which}"), f64::from(share));
+            // Without any digits both curves begin.
+            let points = if share > 0.0 { vec![curve(which)] } else { vec![curve(TEN), curve(ONE)] };
+            rows.push(Row { digits: Digits { share, only }, points, ..row });
         }
     }
     rows
