@@ -156,6 +156,9 @@ impl Subject {
         let card = weights.as_ref().map(|weights| &weights.card);
         let mut settings = stream.settings(args.config.as_deref(), card)?;
         settings.reduction = args.reduction.unwrap_or(settings.reduction);
+        if let (Some(card), None) = (card, &args.config) {
+            settings.pooling = card.pooling;
+        }
         let square = |side: usize, channels| Shape { height: side, width: side, channels };
         if let (Some(kind), Some(weights)) = (args.encoder, &args.model) {
             // Colour streams are shown at their best; the others have one size.

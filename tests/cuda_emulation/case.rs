@@ -3,7 +3,7 @@
 use oupn_edge::Result;
 use oupn_edge::encoder::Storage;
 use oupn_edge::encoder::ops::{At, AtMut, Moments, NormRow, NormSize, NormSums, Ops, Product, Tail, Windows};
-use oupn_edge::encoder::plan::Shape;
+use oupn_edge::encoder::plan::{Pooling, Shape};
 
 /// One operation on given extents; [`Case::run`] performs it on any backend.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,8 @@ pub(crate) enum Case {
     TailGradient { tail: Tail, add: bool },
     NormSums(NormSize),
     NormInputGradient(NormSize),
-    MeanPool { frames: usize, shape: Shape },
-    MeanPoolGradient { frames: usize, shape: Shape },
+    MeanPool { frames: usize, shape: Shape, pooling: Pooling },
+    MeanPoolGradient { frames: usize, shape: Shape, pooling: Pooling },
     Add { len: usize },
     Kept { len: usize, storage: Storage },
 }
@@ -198,19 +198,21 @@ impl Case {
                     ops.norm_input_gradient(at(&dy), at(&z), &norm, dz, size)
                 })
             }
-            Self::MeanPool { frames, shape } => {
+            Self::MeanPool { frames, shape, pooling } => {
                 let x = given(ops, &numbers(frames * shape.len(), 1))?;
                 let len = frames * shape.channels;
                 let mut y = ops.values(len)?;
-                ops.mean_pool(at(&x), &mut y, frames, shape)?;
+                ops.mean_pool(at(&x), &mut y, frames, shape, pooling)?;
                 let mut values = vec![0.0; len];
                 ops.download(At { buffer: &y, offset: 0 }, &mut values)?;
                 Ok(values)
             }
-            Self::MeanPoolGradient { frames, shape } => {
+            Self::MeanPoolGradient { frames, shape, pooling } => {
                 let mut dy = ops.values(frames * shape.channels)?;
                 ops.upload(&numbers(frames * shape.channels, 1), &mut dy)?;
-                values_of(ops, frames * shape.len(), |ops, dx| ops.mean_pool_gradient(&dy, dx, frames, shape))
+                values_of(ops, frames * shape.len(), |ops, dx| {
+                    ops.mean_pool_gradient(&dy, dx, frames, shape, pooling)
+                })
             }
             Self::Add { len } => {
                 let x = given(ops, &numbers(len, 1))?;

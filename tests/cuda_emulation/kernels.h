@@ -18,6 +18,8 @@
     EACH_OF_BOTH_KINDS(EACH, pool_gradient)                                                                            \
     EACH_OF_BOTH_KINDS(EACH, mean_pool)                                                                                \
     EACH_OF_BOTH_KINDS(EACH, mean_pool_gradient)                                                                       \
+    EACH_OF_BOTH_KINDS(EACH, centre_pool)                                                                              \
+    EACH_OF_BOTH_KINDS(EACH, centre_pool_gradient)                                                                     \
     EACH_OF_BOTH_KINDS(EACH, add)                                                                                      \
     EACH_OF_BOTH_KINDS(EACH, pack_to_f32)                                                                              \
     EACH_OF_BOTH_KINDS(EACH, pack_to_f16)                                                                              \

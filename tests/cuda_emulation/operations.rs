@@ -5,7 +5,7 @@ use oupn_edge::encoder::Storage;
 use oupn_edge::encoder::gpu_ops::GpuOps;
 use oupn_edge::encoder::host_ops::HostOps;
 use oupn_edge::encoder::ops::{NormSize, Product, Tail, Windows};
-use oupn_edge::encoder::plan::{Activation, Padding, Pool, PoolEdge, Shape};
+use oupn_edge::encoder::plan::{Activation, Padding, Pool, PoolEdge, Pooling, Shape};
 
 use crate::case::Case;
 use crate::device::{Build, Emulated, Order, executable};
@@ -169,7 +169,9 @@ fn mean_pool_and_addition() {
     check([(1, 7, 7, 40), (3, 1, 1, 5), (300, 2, 3, 1)].into_iter().flat_map(
         |(frames, height, width, channels)| {
             let shape = Shape { height, width, channels };
-            [Case::MeanPool { frames, shape }, Case::MeanPoolGradient { frames, shape }]
+            [Pooling::Mean, Pooling::Centre].into_iter().flat_map(move |pooling| {
+                [Case::MeanPool { frames, shape, pooling }, Case::MeanPoolGradient { frames, shape, pooling }]
+            })
         },
     ));
     check([Case::Add { len: 1000 }]);

@@ -21,6 +21,38 @@ KERNEL(mean_pool_gradient)
     store(d_x + pixel * channels + channel, load(d_y + pixel / pixels * channels + channel) / float(pixels));
 }
 
+// The weight of a place among so many: a parabola, 1 in the middle and 0 at the edge, over the sum of all.
+__device__ __forceinline__ float parabola(int length, int at) {
+    int from_middle = 2 * at + 1 - length;
+    return float(3 * (length * length - from_middle * from_middle)) / float(length * (2 * length * length + 1));
+}
+
+// As mean_pool and its gradient, with the middle of an image weighed more than its border.
+KERNEL(centre_pool)
+(const STORAGE *x, STORAGE *y, int images, int height, int width, int channels) {
+    int channel = tile_channel();
+    int image = tile_row();
+    if (channel >= channels || image >= images) return;
+    float sum = 0.0f;
+    for (int row = 0; row < height; ++row) {
+        float line = 0.0f;
+        for (int column = 0; column < width; ++column) {
+            int pixel = (image * height + row) * width + column;
+            line += parabola(width, column) * load(x + pixel * channels + channel);
+        }
+        sum += parabola(height, row) * line;
+    }
+    store(y + image * channels + channel, sum);
+}
+KERNEL(centre_pool_gradient)
+(const STORAGE *d_y, STORAGE *d_x, int images, int height, int width, int channels) {
+    int channel = tile_channel();
+    int pixel = tile_row();
+    if (channel >= channels || pixel >= images * height * width) return;
+    float share = parabola(height, pixel / width % height) * parabola(width, pixel % width);
+    store(d_x + pixel * channels + channel, share * load(d_y + pixel / (height * width) * channels + channel));
+}
+
 // y += x. One thread an element, as in all that follow.
 KERNEL(add)
 (const STORAGE *x, STORAGE *y, int elements) {

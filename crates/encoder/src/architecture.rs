@@ -10,7 +10,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::parameters::SpecList;
-use super::plan::{Activation, BatchNorm, ConvKind, Padding, Plan, Pool, PoolEdge, Readout, Shape, Unit};
+use super::plan::{
+    Activation, BatchNorm, ConvKind, Padding, Plan, Pool, PoolEdge, Pooling, Readout, Shape, Unit,
+};
 use crate::{Error, Result};
 
 /// Which network, with what the network itself leaves open.
@@ -132,7 +134,7 @@ impl Architecture {
         };
         let readout = match self {
             Self::Conv4 { .. } => Readout::Flatten,
-            Self::MobileNetV2 { .. } | Self::ResNet12 { .. } => Readout::MeanPool,
+            Self::MobileNetV2 { .. } | Self::ResNet12 { .. } => Readout::Pool(Pooling::Mean),
         };
         Ok(builder.finish(readout, batch_norm))
     }
@@ -388,7 +390,7 @@ impl Builder {
     fn finish(self, readout: Readout, batch_norm: BatchNorm) -> Plan {
         let last = self.shape(self.last());
         let features = match readout {
-            Readout::MeanPool => last.channels,
+            Readout::Pool(_) => last.channels,
             Readout::Flatten => last.len(),
         };
         Plan {

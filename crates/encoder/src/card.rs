@@ -10,7 +10,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use super::Architecture;
-use super::plan::{BatchNorm, Padding, Plan};
+use super::plan::{BatchNorm, Padding, Plan, Pooling};
 use crate::{Error, Result};
 
 /// See the [module](self).
@@ -35,10 +35,17 @@ pub struct ModelCard {
     pub padding: Padding,
     /// Epsilon of the batch norms.
     pub bn_epsilon: f32,
+    /// How the last layer's pixels were weighed when the weights were learned; a recording has a setting for it.
+    #[serde(default, skip_serializing_if = "is_mean")]
+    pub pooling: Pooling,
     /// Which network it is.
     pub encoder: Architecture,
     /// How images become numbers.
     pub input: InputScaling,
+}
+
+fn is_mean(pooling: &Pooling) -> bool {
+    *pooling == Pooling::Mean
 }
 
 /// How a channel value from 0 to 1 becomes what the first convolution reads: `(value − mean) / deviation`.
@@ -136,7 +143,8 @@ impl ModelCard {
 
     /// The network for images of this size. `momentum` is batch norm's, a matter of training and not of the weights.
     pub fn plan(&self, height: usize, width: usize, momentum: f32) -> Result<Plan> {
-        self.encoder.plan(height, width, self.padding, BatchNorm { epsilon: self.bn_epsilon, momentum })
+        let norm = BatchNorm { epsilon: self.bn_epsilon, momentum };
+        Ok(self.encoder.plan(height, width, self.padding, norm)?.with_pooling(self.pooling))
     }
 
     /// The card of what becomes of these weights when they go on learning `on` something: the same network and scaling, but

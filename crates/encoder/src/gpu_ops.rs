@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::ops::{At, AtMut, Moments, NormSize, NormSums, Ops, Product, Tail, Windows};
-use super::plan::{Activation, Plan, Shape};
+use super::plan::{Activation, Plan, Pooling, Shape};
 use super::scaled::ScaledGradients;
 use super::stepwise::StepwiseEncoder;
 use super::{Storage, TrainingEncoder, TrainingOptions};
@@ -472,11 +472,16 @@ impl<G: Gpu> Ops for GpuOps<G> {
         y: &mut G::Buffer,
         frames: usize,
         shape: Shape,
+        pooling: Pooling,
     ) -> Result<()> {
         int(frames * shape.len())?;
         let mut arguments = vec![input(x), Output(y, 0)];
-        arguments.extend([frames, shape.pixels(), shape.channels].map(|extent| Int(extent as i32)));
-        self.launch("mean_pool", Geometry::tile(shape.channels, frames)?, &mut arguments)
+        arguments.extend(pool_extents(frames, shape, pooling).into_iter().map(Int));
+        self.launch(
+            pooled(pooling, ["mean_pool", "centre_pool"]),
+            Geometry::tile(shape.channels, frames)?,
+            &mut arguments,
+        )
     }
 
     fn mean_pool_gradient(
@@ -485,16 +490,36 @@ impl<G: Gpu> Ops for GpuOps<G> {
         dx: AtMut<'_, G::Buffer>,
         frames: usize,
         shape: Shape,
+        pooling: Pooling,
     ) -> Result<()> {
         int(frames * shape.len())?;
         let mut arguments = vec![Input(dy, 0), output(dx)];
-        arguments.extend([frames, shape.pixels(), shape.channels].map(|extent| Int(extent as i32)));
+        arguments.extend(pool_extents(frames, shape, pooling).into_iter().map(Int));
         let geometry = Geometry::tile(shape.channels, frames * shape.pixels())?;
-        self.launch("mean_pool_gradient", geometry, &mut arguments)
+        let kernel = pooled(pooling, ["mean_pool_gradient", "centre_pool_gradient"]);
+        self.launch(kernel, geometry, &mut arguments)
     }
 
     fn add(&mut self, x: At<'_, G::Buffer>, y: AtMut<'_, G::Buffer>, len: usize) -> Result<()> {
         let arguments = &mut [input(x), output(y), Int(int(len)?)];
         self.launch("add", Geometry::elements(len)?, arguments)
     }
+}
+
+/// The name for a pooling: of the mean, or of the middle.
+fn pooled(pooling: Pooling, [mean, centre]: [&'static str; 2]) -> &'static str {
+    match pooling {
+        Pooling::Mean => mean,
+        Pooling::Centre => centre,
+    }
+}
+
+/// What the kernels of a pooling are told of sizes; the caller has checked that they fit.
+#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+fn pool_extents(frames: usize, shape: Shape, pooling: Pooling) -> Vec<i32> {
+    let extents = match pooling {
+        Pooling::Mean => vec![frames, shape.pixels(), shape.channels],
+        Pooling::Centre => vec![frames, shape.height, shape.width, shape.channels],
+    };
+    extents.into_iter().map(|extent| extent as i32).collect()
 }

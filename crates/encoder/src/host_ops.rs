@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 use super::Storage;
 use super::ops::{At, AtMut, Moments, NormRow, NormSize, NormSums, Ops, Product, Tail, Windows};
-use super::plan::{Activation, Pool, Shape};
+use super::plan::{Activation, Pool, Pooling, Shape};
 use crate::Result;
 use crate::kernels::Real;
 
@@ -448,13 +448,21 @@ impl<T: Real> Ops for HostOps<T> {
         Ok(())
     }
 
-    fn mean_pool(&mut self, x: At<'_, Vec<T>>, y: &mut Vec<T>, frames: usize, shape: Shape) -> Result<()> {
+    fn mean_pool(
+        &mut self,
+        x: At<'_, Vec<T>>,
+        y: &mut Vec<T>,
+        frames: usize,
+        shape: Shape,
+        pooling: Pooling,
+    ) -> Result<()> {
         let x = from(x, frames * shape.len());
         let mut sums = vec![0.0; shape.channels];
         for (x, y) in x.chunks_exact(shape.len()).zip(y.chunks_exact_mut(shape.channels)) {
             sums.fill(0.0);
-            x.chunks_exact(shape.channels)
-                .for_each(|x| add_scaled(&mut sums, 1.0 / shape.pixels() as f64, x));
+            for (pixel, x) in x.chunks_exact(shape.channels).enumerate() {
+                add_scaled(&mut sums, pooling.share(shape, pixel / shape.width, pixel % shape.width), x);
+            }
             store(y, &sums);
         }
         Ok(())
@@ -466,13 +474,13 @@ impl<T: Real> Ops for HostOps<T> {
         dx: AtMut<'_, Vec<T>>,
         frames: usize,
         shape: Shape,
+        pooling: Pooling,
     ) -> Result<()> {
         let dx = into(dx, frames * shape.len());
         for (dy, dx) in dy.chunks_exact(shape.channels).zip(dx.chunks_exact_mut(shape.len())) {
-            for dx in dx.chunks_exact_mut(shape.channels) {
-                dx.iter_mut()
-                    .zip(dy)
-                    .for_each(|(dx, dy)| *dx = T::from_f64(dy.to_f64() / shape.pixels() as f64));
+            for (pixel, dx) in dx.chunks_exact_mut(shape.channels).enumerate() {
+                let share = pooling.share(shape, pixel / shape.width, pixel % shape.width);
+                dx.iter_mut().zip(dy).for_each(|(dx, dy)| *dx = T::from_f64(dy.to_f64() * share));
             }
         }
         Ok(())

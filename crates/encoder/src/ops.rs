@@ -11,7 +11,7 @@
 //! The executor guarantees that operands lie within their buffers and that inputs and outputs do not overlap.
 
 use super::Storage;
-use super::plan::{Activation, Pool, Shape};
+use super::plan::{Activation, Pool, Pooling, Shape};
 use crate::Result;
 
 /// An operand that is read: a buffer from `offset` on.
@@ -305,21 +305,23 @@ pub trait Ops {
         size: NormSize,
     ) -> Result<()>;
 
-    /// `y[frame, c] = mean of x[frame, pixel, c]`, to the start of `y`.
+    /// `y[frame, c] = sum of share[pixel] · x[frame, pixel, c]`, to the start of `y`.
     fn mean_pool(
         &mut self,
         x: At<'_, Self::Values>,
         y: &mut Self::Values,
         frames: usize,
         shape: Shape,
+        pooling: Pooling,
     ) -> Result<()>;
-    /// `dx[frame, pixel, c] = dy[frame, c] / pixels`, from the start of `dy`.
+    /// `dx[frame, pixel, c] = share[pixel] · dy[frame, c]`, from the start of `dy`.
     fn mean_pool_gradient(
         &mut self,
         dy: &Self::Values,
         dx: AtMut<'_, Self::Values>,
         frames: usize,
         shape: Shape,
+        pooling: Pooling,
     ) -> Result<()>;
     /// `y += x`, `len` numbers.
     fn add(&mut self, x: At<'_, Self::Values>, y: AtMut<'_, Self::Values>, len: usize) -> Result<()>;

@@ -176,11 +176,48 @@ impl Unit {
     }
 }
 
+/// How the pixels of the last value are weighed against each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// All alike, as the published networks have it.
+    #[default]
+    Mean,
+    /// The middle more than the border: who wears a camera on the head turns it to what he looks at. A pixel's weight is a
+    /// parabola in each direction, 1 in the middle of the picture and 0 at its edge.
+    Centre,
+}
+
+impl Pooling {
+    /// The share of a pixel of a picture; all of them add up to 1.
+    pub fn share(self, shape: Shape, row: usize, column: usize) -> f64 {
+        match self {
+            Self::Mean => 1.0 / shape.pixels() as f64,
+            Self::Centre => parabola(shape.height, row) * parabola(shape.width, column),
+        }
+    }
+
+    /// The shares of all pixels, line by line.
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn shares(self, shape: Shape) -> Vec<f32> {
+        let places = (0..shape.pixels()).map(|pixel| (pixel / shape.width, pixel % shape.width));
+        places.map(|(row, column)| self.share(shape, row, column) as f32).collect()
+    }
+}
+
+/// The weight of place `at` among `length`, `1 − u²` with u from −1 to 1; the sum over all places is 1. In whole numbers until the
+/// last division, as the CUDA kernels have it.
+fn parabola(length: usize, at: usize) -> f64 {
+    let from_middle = (2 * at + 1).abs_diff(length);
+    let weight = length * length - from_middle * from_middle;
+    (3 * weight) as f64 / (length * (2 * length * length + 1)) as f64
+}
+
 /// How the last value becomes the feature vector of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readout {
-    /// The mean over all pixels.
-    MeanPool,
+    /// A mean over its pixels.
+    Pool(Pooling),
     /// All numbers of the value, as they are stored; the known plans end in one pixel, where it is the value itself.
     Flatten,
 }
@@ -216,6 +253,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The same with its pixels weighed in this way, where it has a mean over pixels.
+    #[must_use]
+    pub fn with_pooling(mut self, pooling: Pooling) -> Self {
+        if let Readout::Pool(own) = &mut self.readout {
+            *own = pooling;
+        }
+        self
+    }
+
     /// Shape of a value, by its number.
     pub fn value_shape(&self, value: usize) -> Shape {
         if value == 0 { self.image } else { self.units[value - 1].out_shape }
@@ -264,5 +310,26 @@ impl Plan {
     /// Parameters are laid out in the order of the blocks, so everything before it belongs to the blocks below.
     pub fn first_parameter(&self, block: usize) -> usize {
         self.blocks.get(block).map_or(self.parameters.len(), |units| self.units[units.start].weight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_has_the_largest_share_and_all_add_up_to_one() {
+        for (height, width) in [(7, 7), (4, 4), (3, 5), (1, 1), (6, 1)] {
+            let shape = Shape { height, width, channels: 8 };
+            for pooling in [Pooling::Mean, Pooling::Centre] {
+                let shares = pooling.shares(shape);
+                assert!((shares.iter().sum::<f32>() - 1.0).abs() < 1e-6, "{height}x{width} {pooling:?}");
+                assert!(shares.iter().all(|share| *share > 0.0));
+            }
+        }
+        // 1 − u² at u = 0, 2/7, 4/7, 6/7, over the sum of a line.
+        let line: Vec<f64> = (0..7).map(|at| parabola(7, at)).collect();
+        let weights = [13.0, 33.0, 45.0, 49.0, 45.0, 33.0, 13.0].map(|weight| weight / 231.0);
+        assert!(line.iter().zip(weights).all(|(share, weight)| (share - weight).abs() < 1e-15), "{line:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Pools on the plane of one panel: the largest value of each window, and the mean of all pixels.
+//! Pools on the plane of one panel: the largest value of each window, and means of all pixels.
 
 use super::gemm::PANEL;
 use super::norm::Lane;
@@ -99,6 +99,20 @@ vectorised! {
     }
 }
 
+vectorised! {
+    /// The sum over pixels, each weighed by its share.
+    pub fn weighted_sum(z: &[f32], shares: &[f32]) -> Lane {
+        let pixels = z.as_chunks::<PANEL>().0;
+        let mut sums = [0.0f32; PANEL];
+        for (pixel, share) in pixels.iter().zip(shares) {
+            for lane in 0..PANEL {
+                sums[lane] = super::simd::fma::<FMA>(pixel[lane], *share, sums[lane]);
+            }
+        }
+        sums
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +162,16 @@ mod tests {
                 }
             }
             assert_eq!(d_fast, d_exact);
+        }
+    }
+
+    #[test]
+    fn a_weighted_sum_weighs_each_pixel() {
+        let (z, shares) = (numbers(3, 35 * PANEL), numbers(4, 35));
+        for (c, fast) in weighted_sum(&z, &shares).into_iter().enumerate() {
+            let of_channel = z.iter().skip(c).step_by(PANEL).zip(&shares);
+            let exact: f64 = of_channel.map(|(z, share)| f64::from(*z) * f64::from(*share)).sum();
+            assert!((f64::from(fast) - exact).abs() < 1e-5);
         }
     }
 

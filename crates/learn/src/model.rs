@@ -53,6 +53,7 @@ impl Model {
             padding: settings.padding,
             #[allow(clippy::cast_possible_truncation)]
             bn_epsilon: settings.norm_epsilon as f32,
+            pooling: settings.pooling,
             encoder,
             input,
         };
@@ -80,7 +81,8 @@ impl Model {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn of(weights: Weights, path: &Path, settings: &Settings, size: (usize, usize)) -> Result<Self> {
-        let Weights { card, parameters, statistics } = weights;
+        let Weights { mut card, parameters, statistics } = weights;
+        card.pooling = settings.pooling;
         #[allow(clippy::cast_possible_truncation)]
         let plan = card.plan(size.0, size.1, settings.norm_momentum as f32)?;
         let learned = learned_control(path)?;

@@ -33,11 +33,12 @@ use layout::{BlockPlaces, Layout};
 use memory::Arena;
 use workers::{Frames, Group, Workers};
 
-use super::plan::{Plan, Readout, Shape};
+use super::plan::{Plan, Pooling, Readout, Shape};
 use super::{NormMode, Parameters, Statistics, Storage, TrainingEncoder, TrainingOptions};
 
 use crate::kernels::gemm::{PANEL, padded};
 use crate::kernels::norm::sums;
+use crate::kernels::pool::weighted_sum;
 use crate::{Error, Result};
 
 /// No place in the arena.
@@ -226,6 +227,7 @@ impl Fused {
         };
         debug_assert!(!places.out.is_empty() || !places.pre.is_empty());
         let readout = self.plan.readout;
+        let shares = shares_of(readout, shape);
         let views = Frames::deal(features, features_of(readout, shape), &self.groups);
         self.workers.run(&mut self.groups, views, |group, mut features, scratch| {
             for frame in group.frames.clone() {
@@ -233,12 +235,14 @@ impl Fused {
                 let ([panels], ..) = scratch.parts([padded(shape.channels) * shape.pixels()]);
                 value.load(frame, 0..shape.pixels(), None, panels);
                 match readout {
-                    Readout::MeanPool => {
+                    Readout::Pool(pooling) => {
                         let planes = panels.chunks_exact(shape.pixels() * PANEL);
                         for (features, plane) in features.chunks_mut(PANEL).zip(planes) {
-                            for (feature, sum) in features.iter_mut().zip(sums(plane)) {
-                                *feature = sum / shape.pixels() as f32;
-                            }
+                            let pooled = match pooling {
+                                Pooling::Mean => sums(plane).map(|sum| sum / shape.pixels() as f32),
+                                Pooling::Centre => weighted_sum(plane, &shares),
+                            };
+                            features.copy_from_slice(&pooled[..features.len()]);
                         }
                     }
                     Readout::Flatten => {
@@ -255,7 +259,7 @@ impl Fused {
     fn read_out_backward(&mut self, place: &Range<usize>, d_features: &[f32]) {
         let Some(shape) = self.blocks.last().map(Block::output) else { return };
         let readout = self.plan.readout;
-        let length = features_of(readout, shape);
+        let (length, shares) = (features_of(readout, shape), shares_of(readout, shape));
         let [d_output] = self.arena.split([place]);
         let views = Frames::deal(d_output, padded(shape.channels) * shape.pixels(), &self.groups);
         self.workers.run(&mut self.groups, views, |group, mut d_output, _| {
@@ -263,14 +267,19 @@ impl Fused {
                 let Some(d_output) = d_output.get(frame) else { unreachable!("every frame has a gradient") };
                 let d_features = &d_features[frame * length..(frame + 1) * length];
                 match readout {
-                    Readout::MeanPool => {
+                    Readout::Pool(pooling) => {
                         let planes = d_output.chunks_exact_mut(shape.pixels() * PANEL);
                         for (d_features, plane) in d_features.chunks(PANEL).zip(planes) {
-                            let mut pixel = [0.0; PANEL];
-                            for (pixel, d) in pixel.iter_mut().zip(d_features) {
-                                *pixel = d / shape.pixels() as f32;
+                            let mut d = [0.0; PANEL];
+                            d[..d_features.len()].copy_from_slice(d_features);
+                            let pixels = plane.as_chunks_mut::<PANEL>().0;
+                            match pooling {
+                                Pooling::Mean => pixels.fill(d.map(|d| d / shape.pixels() as f32)),
+                                Pooling::Centre => {
+                                    let shared = pixels.iter_mut().zip(&shares);
+                                    shared.for_each(|(pixel, share)| *pixel = d.map(|d| d * share));
+                                }
                             }
-                            plane.as_chunks_mut::<PANEL>().0.fill(pixel);
                         }
                     }
                     Readout::Flatten => {
@@ -285,8 +294,16 @@ impl Fused {
 /// Length of a feature vector.
 fn features_of(readout: Readout, shape: Shape) -> usize {
     match readout {
-        Readout::MeanPool => shape.channels,
+        Readout::Pool(_) => shape.channels,
         Readout::Flatten => shape.len(),
+    }
+}
+
+/// The shares of the pixels, where they differ.
+fn shares_of(readout: Readout, shape: Shape) -> Vec<f32> {
+    match readout {
+        Readout::Pool(Pooling::Centre) => Pooling::Centre.shares(shape),
+        Readout::Pool(Pooling::Mean) | Readout::Flatten => Vec::new(),
     }
 }
 

@@ -123,6 +123,12 @@ fn narrowing_and_widening() -> Architecture {
     Architecture::Conv4 { channels: 1, last_relu: false, widths: [20, 12, 33, 72] }
 }
 
+/// The same network with an eye for the middle.
+fn centred(mut probe: Probe) -> Probe {
+    probe.plan = Arc::new(Plan::clone(&probe.plan).with_pooling(Pooling::Centre));
+    probe
+}
+
 /// One of each kind of network: odd sizes, panels that are not full, pools that cut, both paddings.
 fn small_probes() -> Vec<Probe> {
     vec![
@@ -133,6 +139,8 @@ fn small_probes() -> Vec<Probe> {
         probe(Architecture::ResNet12 { channels: 3, strides: [2, 2, 2, 1] }, 21, 21, Padding::Same, 3),
         probe(Architecture::MobileNetV2 { width: 0.75 }, 70, 58, Padding::Same, 3),
         probe(Architecture::MobileNetV2 { width: 0.3 }, 97, 130, Padding::Symmetric, 4),
+        centred(probe(Architecture::MobileNetV2 { width: 0.3 }, 130, 97, Padding::Same, 3)),
+        centred(probe(Architecture::ResNet12 { channels: 3, strides: [2; 4] }, 40, 52, Padding::Same, 3)),
     ]
 }
 

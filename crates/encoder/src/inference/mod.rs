@@ -14,7 +14,7 @@ mod tests;
 use std::sync::{Arc, Mutex};
 
 use self::steps::{Step, StepKind, steps};
-use super::plan::{Activation, ConvKind, Plan, Readout, Unit};
+use super::plan::{Activation, ConvKind, Plan, Pooling, Readout, Unit};
 use super::{Parameters, Statistics};
 use crate::kernels::Aligned;
 use crate::kernels::gemm::{PANEL, pack, padded, panels};
@@ -109,6 +109,8 @@ pub struct Inference {
     bordered: Aligned,
     /// For each thread, a band of one panel with its border of zeros.
     bands: Vec<Mutex<Aligned>>,
+    /// The shares of the last value's pixels.
+    shares: Vec<f32>,
     pool: Arc<rayon::ThreadPool>,
 }
 
@@ -130,6 +132,7 @@ impl Inference {
             unpooled: most(|step| step.unpooled),
             bordered: most(|step| step.bordered),
             bands,
+            shares: shares_of(&folded.plan),
             pool: Arc::new(pool),
             steps,
             folded,
@@ -144,7 +147,8 @@ impl Inference {
                 .map(|unit| (unit.conv, unit.in_shape, unit.out_shape, unit.pad))
                 .collect::<Vec<_>>()
         };
-        if shapes(&folded.plan) != shapes(&self.folded.plan) {
+        let same = shapes(&folded.plan) == shapes(&self.folded.plan);
+        if !same || folded.plan.readout != self.folded.plan.readout {
             return Err(Error::input("the weights are those of another encoder"));
         }
         self.folded = folded;
@@ -198,11 +202,14 @@ impl Inference {
         let shape = self.folded.plan.last_shape();
         let value = &self.buffers[last.target][..padded(shape.channels) * shape.pixels()];
         match self.folded.plan.readout {
-            Readout::MeanPool => {
+            Readout::Pool(pooling) => {
                 let panels = value.chunks_exact(shape.pixels() * PANEL);
                 for (panel, features) in panels.zip(features.chunks_mut(PANEL)) {
                     let everything = (f32::NEG_INFINITY, f32::INFINITY);
-                    let mean = pool::mean(panel, &[1.0; PANEL], &[0.0; PANEL], everything);
+                    let mean = match pooling {
+                        Pooling::Mean => pool::mean(panel, &[1.0; PANEL], &[0.0; PANEL], everything),
+                        Pooling::Centre => pool::weighted_sum(panel, &self.shares),
+                    };
                     features.copy_from_slice(&mean[..features.len()]);
                 }
             }
@@ -213,6 +220,14 @@ impl Inference {
                 }
             }
         }
+    }
+}
+
+/// The shares of the pixels of the last value in a feature.
+fn shares_of(plan: &Plan) -> Vec<f32> {
+    match plan.readout {
+        Readout::Pool(pooling) => pooling.shares(plan.last_shape()),
+        Readout::Flatten => Vec::new(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::host_ops::HostOps;
 use crate::init::random_parameters;
-use crate::plan::{BatchNorm, Padding};
+use crate::plan::{BatchNorm, Padding, Pooling};
 use crate::random::{Purpose, Random};
 use crate::stepwise::StepwiseEncoder;
 use crate::{Architecture, TrainingOptions};
@@ -49,6 +49,9 @@ fn features_are_those_of_the_oracle() {
         ),
     ] {
         let (plan, parameters, statistics, images) = example(architecture, height, width, padding);
+        // Odd widths look at the middle.
+        let pooling = if width % 2 == 1 { Pooling::Centre } else { Pooling::Mean };
+        let plan = plan.with_pooling(pooling);
         let mut oracle = StepwiseEncoder::new(
             Arc::new(plan.clone()),
             HostOps::<f32>::default(),

@@ -171,8 +171,8 @@ impl<O: Ops> BlockRun<'_, O> {
             &mut features[chunk.first * plan.features..(chunk.first + chunk.frames) * plan.features];
         match plan.readout {
             Readout::Flatten => self.ops.download(value, features),
-            Readout::MeanPool => {
-                self.ops.mean_pool(value, pooled, chunk.frames, plan.last_shape())?;
+            Readout::Pool(pooling) => {
+                self.ops.mean_pool(value, pooled, chunk.frames, plan.last_shape(), pooling)?;
                 self.ops.download(At { buffer: pooled, offset: 0 }, features)
             }
         }

@@ -302,11 +302,11 @@ fn read_out_gradient<O: Ops>(
     let shape = plan.last_shape();
     match plan.readout {
         Readout::Flatten => ops.upload(d_features, output_gradient),
-        Readout::MeanPool => layout.chunks(last).try_for_each(|Chunk { first, frames, .. }| {
+        Readout::Pool(pooling) => layout.chunks(last).try_for_each(|Chunk { first, frames, .. }| {
             let part = &d_features[first * plan.features..(first + frames) * plan.features];
             ops.upload(part, &mut buffers.features)?;
             let to = AtMut { buffer: &mut *output_gradient, offset: first * shape.len() };
-            ops.mean_pool_gradient(&buffers.features, to, frames, shape)
+            ops.mean_pool_gradient(&buffers.features, to, frames, shape, pooling)
         }),
     }
 }

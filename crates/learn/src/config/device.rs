@@ -8,6 +8,7 @@ use std::path::Path;
 use super::{EncoderKind, Preset, Settings};
 use crate::Result;
 use crate::encoder::card::ModelCard;
+use crate::encoder::plan::Pooling;
 use crate::encoder::{Architecture, NormMode};
 use crate::memory::EntropyOf;
 use crate::views::{Augmentation, Pairing};
@@ -33,9 +34,10 @@ impl Settings {
         self.adopt_card(card);
     }
 
-    /// Overlapping windows, running statistics that agree with the learner's from the first windows on, and a β that gets
+    /// Eyes for the middle of the picture, overlapping windows, running statistics that agree with the learner's from the first windows on, and a β that gets
     /// somewhere.
     fn suit_a_device(&mut self) {
+        self.pooling = Pooling::Centre;
         self.stride = self.stride.min(15);
         self.norm_momentum = 0.1;
         self.beta_learning_rate *= 10.0;

@@ -395,7 +395,7 @@ mod tests {
                 words_seen += 1;
             }
         }
-        assert_eq!(words_seen, 36);
+        assert_eq!(words_seen, 38);
     }
 
     proptest! {

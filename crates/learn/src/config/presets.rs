@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::{EncoderKind, ScheduleKind, Settings};
 use crate::encoder::NormMode;
-use crate::encoder::plan::Padding;
+use crate::encoder::plan::{Padding, Pooling};
 use crate::live::score::Publish;
 use crate::memory::{EntropyOf, PseudoLabel, Variant, Writes};
 use crate::objective::Method;
@@ -86,6 +86,7 @@ impl Preset {
             image_height: 224,
             image_width: 224,
             image_channels: 3,
+            pooling: Pooling::Mean,
             padding: Padding::Same,
             norm_epsilon: 1e-3,
             norm_statistics: NormMode::Window,

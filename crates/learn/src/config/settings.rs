@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::Limits::{self, OneOf, OneOfOrReal, Real, Rising, Switch, Whole, Wholes};
 use super::presets::Preset;
-use crate::encoder::plan::{BatchNorm, Padding, Plan};
+use crate::encoder::plan::{BatchNorm, Padding, Plan, Pooling};
 use crate::encoder::{Architecture, NormMode};
 use crate::learner::{Rates, Schedule};
 use crate::live::score::Publish;
@@ -149,6 +149,9 @@ settings! {
     image_width: usize, Whole(16, 1024);
     /// Its channels: 1 grey, 3 colour, 4 colour and a mask.
     image_channels: usize, Whole(1, 4);
+    /// How the pixels of the network's last layer are weighed: all alike, or the middle more, where a head camera looks.
+    #[serde(default)]
+    pooling: Pooling, OneOf(&["mean", "centre"]);
     /// Where strided convolutions lie: as TensorFlow has it ("same") or PyTorch ("symmetric").
     padding: Padding, OneOf(&["same", "symmetric"]);
     /// Added to a variance before batch norm takes its root.
@@ -237,7 +240,8 @@ impl Settings {
     pub fn plan(&self) -> Result<Plan> {
         #[allow(clippy::cast_possible_truncation)]
         let batch_norm = BatchNorm { epsilon: self.norm_epsilon as f32, momentum: self.norm_momentum as f32 };
-        self.architecture().plan(self.image_height, self.image_width, self.padding, batch_norm)
+        let plan = self.architecture().plan(self.image_height, self.image_width, self.padding, batch_norm)?;
+        Ok(plan.with_pooling(self.pooling))
     }
 
     /// How the learning rates fall.
