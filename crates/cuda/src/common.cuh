@@ -52,6 +52,12 @@ __device__ __forceinline__ bool passes(float value, int activation) {
     return activation == ACTIVATION_NONE || (value > 0.0f && !(activation == ACTIVATION_RELU6 && value >= 6.0f));
 }
 
+// The weight of a place among so many: a parabola, 1 in the middle and 0 at the edge, over the sum of all.
+__device__ __forceinline__ float parabola(int length, int at) {
+    int from_middle = 2 * at + 1 - length;
+    return float(3 * (length * length - from_middle * from_middle)) / float(length * (2 * length * length + 1));
+}
+
 __device__ __forceinline__ int tile_channel() { return blockIdx.y * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ int tile_row() { return blockIdx.x * blockDim.y + threadIdx.y; }
 // For kernels that do not care about channels: one dimension of threads.

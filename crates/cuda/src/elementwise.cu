@@ -21,12 +21,6 @@ KERNEL(mean_pool_gradient)
     store(d_x + pixel * channels + channel, load(d_y + pixel / pixels * channels + channel) / float(pixels));
 }
 
-// The weight of a place among so many: a parabola, 1 in the middle and 0 at the edge, over the sum of all.
-__device__ __forceinline__ float parabola(int length, int at) {
-    int from_middle = 2 * at + 1 - length;
-    return float(3 * (length * length - from_middle * from_middle)) / float(length * (2 * length * length + 1));
-}
-
 // As mean_pool and its gradient, with the middle of an image weighed more than its border.
 KERNEL(centre_pool)
 (const STORAGE *x, STORAGE *y, int images, int height, int width, int channels) {
