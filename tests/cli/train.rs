@@ -224,7 +224,11 @@ fn things_are_learned_from_without_any_data() {
         ],
     );
     assert!(said.contains("AMI"), "{said}");
-    fs::write(folder.path().join("grey.toml"), "encoder = \"conv-4\"\nimage_channels = 1\naugmentation = \"omniglot\"\n").unwrap();
+    fs::write(
+        folder.path().join("grey.toml"),
+        "encoder = \"conv-4\"\nimage_channels = 1\naugmentation = \"omniglot\"\n",
+    )
+    .unwrap();
     let grey = refused(
         folder.path(),
         &["train", "--stream", "things", "--config", "grey.toml", "--output", "grey", "--windows", "1"],

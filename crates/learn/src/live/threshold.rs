@@ -3,7 +3,9 @@
 //! What counts as similar depends on the encoder, on what it has learned and on the world in front of the camera, so no number
 //! fits all. Two things can be observed anywhere: how similar *consecutive* samples are, which mostly show one thing, and how
 //! similar samples *far* apart in time are, which mostly do not. The threshold lies between their medians, [`SHARE`] of the
-//! way from far to consecutive. An encoder that has learned little takes some different things for nearly the same: there the
+//! way from far to consecutive. An encoder that was taught to see all sides of a thing alike finds consecutive samples nearly
+//! equal, and that middle far too low: there distances, 1 − cosine, are compared by their ratio, and the threshold's distance lies
+//! [`RATIO_SHARE`] of the way, in logarithms, from that of consecutive samples to that of distant ones. An encoder that has learned little takes some different things for nearly the same: there the
 //! threshold also keeps clear of the most similar tenth of the samples far apart. It is measured again as the stream goes on, and
 //! whenever the encoder changes.
 //!
@@ -16,6 +18,9 @@ use crate::kernels::vector;
 
 /// How far up from the similarity of distant samples to that of consecutive ones the threshold lies.
 const SHARE: f64 = 0.62;
+
+/// The same for distances, by their ratio.
+const RATIO_SHARE: f64 = 0.64;
 
 /// The quantile of the similarities of distant samples that the threshold keeps clear of, ...
 const CONFUSABLE: f64 = 0.9;
@@ -77,8 +82,15 @@ pub fn measure(pairs: &[Pair<'_>]) -> Option<Measured> {
     }
     let confusable = quantile(&mut far, CONFUSABLE)?;
     let (next, far) = (quantile(&mut next, 0.5)?, quantile(&mut far, 0.5)?);
-    let similarity = (far + SHARE * (next - far)).max(confusable + CLEAR_OF * (1.0 - confusable));
+    let between = far + SHARE * (next - far);
+    let by_ratio = 1.0 - distance(far).powf(RATIO_SHARE) * distance(next).powf(1.0 - RATIO_SHARE);
+    let similarity = between.max(by_ratio).max(confusable + CLEAR_OF * (1.0 - confusable));
     Some(Measured { similarity, next, far })
+}
+
+/// The distance of two directions with this cosine; never quite 0.
+fn distance(cosine: f64) -> f64 {
+    (1.0 - cosine).max(1e-6)
 }
 
 /// The threshold of the first frames; see the [module](self).
@@ -170,6 +182,17 @@ mod tests {
             let directions: Vec<&[f32]> = frames.iter().map(Vec::as_slice).collect();
             assert_eq!(created(&directions, measured.similarity), 16, "shared {shared}: {measured:?}");
         }
+    }
+
+    /// Consecutive samples that are nearly equal, and things as far from each other as ever: a threshold in the middle would take
+    /// things for one whose distance is many times that of two looks at one thing.
+    #[test]
+    fn where_looks_are_nearly_equal_ratios_count() {
+        let frames = frames(80, 5, 1.0, 0.01);
+        let measured = measure(&pairs(&frames)).unwrap();
+        assert!(measured.next > 0.999 && measured.far < 0.6, "{measured:?}");
+        assert!(measured.similarity > measured.far + 0.8 * (measured.next - measured.far), "{measured:?}");
+        assert!(measured.similarity < measured.next, "{measured:?}");
     }
 
     #[test]
