@@ -183,7 +183,7 @@ pub enum Pooling {
     /// All alike, as the published networks have it.
     #[default]
     Mean,
-    /// The middle more than the border: who wears a camera on the head turns it to what he looks at. A pixel's weight is a
+    /// The middle more than the border: people turn a head camera to what they look at. A pixel's weight is a
     /// parabola in each direction, 1 in the middle of the picture and 0 at its edge.
     Centre,
 }

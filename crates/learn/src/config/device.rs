@@ -90,6 +90,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoder::plan::Readout;
 
     #[test]
     fn a_card_brings_its_network() {
@@ -99,6 +100,22 @@ mod tests {
             assert_eq!(settings.architecture(), card.encoder);
             assert_eq!(settings.image_height, card.input.size);
         }
+    }
+
+    /// The presets are the paper's, and so are recordings whose `run.toml` says nothing of it.
+    #[test]
+    fn a_device_weighs_the_middle_more_and_a_preset_does_not() {
+        let card = ModelCard::built_in().unwrap();
+        for card in [None, Some(&card)] {
+            let settings = Settings::for_device(None, None, card).unwrap();
+            assert_eq!(settings.pooling, Pooling::Centre);
+            assert_eq!(settings.plan().unwrap().readout, Readout::Pool(Pooling::Centre));
+        }
+        let paper = Preset::Saycam.settings();
+        assert_eq!(paper.plan().unwrap().readout, Readout::Pool(Pooling::Mean));
+        let mut remembered = toml::Table::try_from(&paper).unwrap();
+        remembered.remove("pooling");
+        assert_eq!(remembered.try_into::<Settings>().unwrap().pooling, Pooling::Mean);
     }
 
     /// The file that goes onto a device says what the program does anyway.
